@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_winograd.c: the direct convolution beside Winograd's, one line a shape: milliseconds of the processor (the least of
  * many runs), their ratio, and the ratio that runtime/kernels/portable/cost.c predicts. Its rates rest on this. One thread.
- * Run by hand: bench_winograd [KERNEL], portable.winograd or portable.winograd_transforming.
+ * Run by hand: bench_winograd [KERNEL [-]], portable.winograd or portable.winograd_transforming; -: not row-major.
  */
 #include "tests/bench/measure.h"
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 static const rt_environment environment = {.threads = 1};
 
 static double measure(application *app, const rt_kernel *kernel) {
-    return bench_measure(app, kernel, environment.threads, CLOCK_THREAD_CPUTIME_ID, 0.3);
+    return bench_measure(app, kernel, environment.threads, CLOCK_THREAD_CPUTIME_ID, 0.1);
 }
 
 static void begin(application *app, int64_t channels, int64_t filters, int64_t extent) {
@@ -49,7 +49,7 @@ static void bench(const char *name, int64_t channels, int64_t filters, int64_t e
         application_free(&app);
         return;
     }
-    static const size_t limits[] = {1 << 20, 4 << 20, SIZE_MAX};
+    static const size_t limits[] = {1 << 18, 1 << 19, 1 << 20, SIZE_MAX};
     printf("%9.3f", before * 1e3);
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         if (!winograd->estimate(&app.call, &environment, limits[i], &cost)) {
@@ -76,9 +76,9 @@ int main(int count, char **arguments) {
                                         {64, 64, 224}, {128, 128, 112}, {256, 256, 56}, {512, 512, 28},
                                         {128, 32, 28}, {16, 64, 55},    {32, 32, 14},   {160, 192, 14},
                                         {12, 16, 208}, {24, 24, 56}};
-    printf("%-32s%9s  then for scratch up to 1 MiB, 4 MiB, any: scratch, ms, direct / Winograd (predicted)\n",
+    printf("%-32s%9s  then for scratch up to 1/4, 1/2, 1 MiB, any: scratch, ms, direct / Winograd (predicted)\n",
            "channels", "direct");
-    for (int portable = 0; portable < 2; portable++)
+    for (int portable = 0; portable < (count > 2 ? 1 : 2); portable++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             bench(name, shapes[i][0], shapes[i][1], shapes[i][2], portable);
     return 0;

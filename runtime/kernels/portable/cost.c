@@ -12,6 +12,8 @@ typedef struct rates {
     double weights;    /* bytes a second of weights that are read ahead while others are multiplied */
     double memory;     /* bytes a second at most of those that no cache holds */
     double near_bytes; /* that a near cache holds */
+    double far_bytes;  /* of weights: more than these come from memory for each block */
+    double waited;     /* the part of the shorter of both, reading weights and multiplying, that the other does not hide */
     double windows;    /* of 3x3 weights, transformed in a second */
     /* With fewer channels, or filters, what is said of Winograd's convolution here does not hold. */
     double fewest_channels;
@@ -27,6 +29,8 @@ static const rates narrow = {.direct = 50e9,
                              .weights = 20e9,
                              .memory = 20e9,
                              .near_bytes = 1 << 20,
+                             .far_bytes = 1e300,
+                             .waited = 1,
                              .windows = 75e6,
                              .fewest_channels = 16};
 /* Vectors of 16 floats (AVX-512). */
@@ -36,9 +40,11 @@ static const rates wide = {.direct = 125e9,
                            .winograd = 120e9,
                            .near = 70e9,
                            .far = 18e9,
-                           .weights = 90e9,
-                           .memory = 40e9,
+                           .weights = 85e9,
+                           .memory = 50e9,
                            .near_bytes = 6 << 20,
+                           .far_bytes = 16 << 20,
+                           .waited = 0.25,
                            .windows = 240e6,
                            .fewest_channels = 8};
 
@@ -90,12 +96,15 @@ bool rt_winograd_is_predicted(double channels, double filters, const rt_environm
 
 double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *environment) {
     const rates *of = rates_of(environment);
-    const double products = work->products / of->winograd;
+    const double threads = environment->threads;
+    const double products = work->products / of->winograd / threads;
     const double moved =
         2 * work->transformed_bytes / (work->block_bytes <= of->near_bytes ? of->near : of->far);
     const double transforms = work->windows / of->windows;
-    const double seconds = (products + moved + transforms) / environment->threads +
-                           work->blocks * work->weight_bytes / of->weights;
+    const double weights =
+        work->blocks * work->weight_bytes / (work->weight_bytes <= of->far_bytes ? of->weights : of->memory);
+    const double longer = products > weights ? products : weights, shorter = products + weights - longer;
+    const double seconds = (moved + transforms) / threads + longer + of->waited * shorter;
     const double least = work->weight_bytes / of->memory;
     return seconds > least ? seconds : least;
 }

@@ -10,10 +10,12 @@
  *
  * U, the transformed weights, is made at compile time, and is four times as large as the weights; or, where constants must stay
  * small (portable.winograd_transforming), in scratch, in each run: little work beside a large image, and the same numbers. Where
- * channels lie innermost it is made for some filters at a time, which are used at once: weights are read from memory as they were. V and M
- * are scratch: so many tiles at a time as the attribute ouro.blocks says, or, where the number of images is open, as ouro.image_blocks says
- * of one of them: scratch does not grow with their number. Fewer blocks take more scratch and read U less often. Results depend neither on
- * the number of blocks nor on that of threads; they differ from the direct convolution's in the last digits.
+ * channels lie innermost it is made for some filters and channels at a time, which are used at once: weights are read from memory as they
+ * were. V and M are scratch: so many tiles at a time as the attribute ouro.blocks says, or, where the number of images is open, as
+ * ouro.image_blocks says of one of them: scratch does not grow with their number. Where channels lie innermost, M is made for some filters at
+ * a time, which become outputs at once: it stays in a near cache, and V is all that grows with the tiles. Fewer blocks take more scratch and
+ * read U less often. Results depend neither on the number of blocks nor on that of threads; they differ from the direct convolution's in the
+ * last digits.
  *
  * Windows along one axis (F(6, 3) and F(4, 5)): a tile sees 8 elements of a line, and 8 products do what 18 or 20 did. Only where
  * channels lie innermost.
@@ -41,8 +43,13 @@ enum {
     FEWEST_CHANNELS = 8,
     MOST_BLOCKS = 4096,
     FEWEST_TILES = 64, /* of a block of several small images, at least, if there are so many: U is read for each block */
+    LEAST_TILES = 4,   /* of any block, where channels lie innermost: with fewer, U is read for too little */
     DOUBLES = 8,   /* of one vector */
     PANELS = 2,    /* multiplied together: as many as the widest tiles have */
+    GROUP = PANELS * RT_PANEL,
+    PANELS_EACH = 4, /* for each of several threads, so that none waits long */
+    FEWEST_TOGETHER = 32, /* channels whose weights are transformed together, */
+    MOST_TOGETHER = 128,  /* at least and at most: they stay in a near cache */
     TOGETHER = 64, /* pairs whose weights are transformed together */
     PAD =
         16 /* floats between the points of V, and of M: their columns would fall on the same lines of a cache */
@@ -63,6 +70,7 @@ typedef struct winograd {
     int64_t depth, columns;                 /* channels and filters, rounded up to whole panels */
     int64_t v_point, m_point;               /* floats from one point to the next */
     bool bias, residual;
+    bool grouped;    /* M holds GROUP filters, and each thread has its own */
     bool transforms; /* the weights, in each run */
     int threads;     /* each of which has transformed weights of its own then */
     rt_activation activation;
@@ -76,7 +84,8 @@ typedef struct winograd_job {
     const float *u; /* the transformed weights */
     float *own;     /* where they are made */
     float *y, *v, *m;
-    int64_t first, count; /* the tiles of this block */
+    int64_t first, count;              /* the tiles of this block */
+    int64_t first_filter, next_filter; /* of M; multiples of RT_PANEL */
 } winograd_job;
 
 /* Before and after the products, with vectors of one width. */
@@ -120,9 +129,16 @@ static bool transforms_apart(const winograd *shape) {
     return shape->transforms && !is_row_major(shape);
 }
 
+/* Channels whose weights are transformed together: as many as take no more than V does. */
+static int64_t own_channels(const winograd *shape) {
+    const int64_t wanted = shape->v_point / GROUP / RT_PANEL * RT_PANEL;
+    const int64_t most = wanted < FEWEST_TOGETHER ? FEWEST_TOGETHER : wanted > MOST_TOGETHER ? MOST_TOGETHER : wanted;
+    return shape->channels < most ? shape->channels : most;
+}
+
 /* Floats from one point to the next of the weights that a thread transforms. */
 static int64_t own_point(const winograd *shape) {
-    return PANELS * RT_PANEL * shape->channels + PAD;
+    return GROUP * own_channels(shape) + PAD;
 }
 
 /* V and M, after U where that is made in each run. */
@@ -134,16 +150,30 @@ static size_t scratch_before(const winograd *shape) {
     return (size_t)round_up((int64_t)bytes, RT_ALIGNMENT);
 }
 
+/* Of V and of all M. */
+static size_t block_bytes(const winograd *shape) {
+    const int64_t parts = shape->grouped ? shape->threads : 1;
+    return (size_t)(shape->points * (shape->v_point + parts * shape->m_point)) * sizeof(float);
+}
+
 static size_t scratch_bytes(const winograd *shape) {
-    return scratch_before(shape) +
-           (size_t)(shape->points * (shape->v_point + shape->m_point)) * sizeof(float);
+    return scratch_before(shape) + block_bytes(shape);
+}
+
+/* Filters from one tile of M to the next. */
+static int64_t row_of_m(const winograd *shape) {
+    return shape->grouped && shape->columns > GROUP ? GROUP : shape->columns;
+}
+
+static void set_tiles(winograd *shape, int64_t tiles) {
+    shape->tiles_each = is_row_major(shape) ? round_up(tiles, RT_PANEL) : tiles < LEAST_TILES ? LEAST_TILES : tiles;
+    shape->v_point = shape->tiles_each * shape->depth + PAD;
+    shape->m_point = shape->tiles_each * row_of_m(shape) + PAD;
 }
 
 /* The work in so many blocks. */
 static void set_blocks(winograd *shape, int64_t blocks) {
-    shape->tiles_each = round_up((shape->tiles + blocks - 1) / blocks, RT_PANEL);
-    shape->v_point = shape->tiles_each * shape->depth + PAD;
-    shape->m_point = shape->tiles_each * shape->columns + PAD;
+    set_tiles(shape, (shape->tiles + blocks - 1) / blocks);
 }
 
 /* The work where so many blocks make up one image, of whose number nobody knew. */
@@ -153,9 +183,7 @@ static void set_image_blocks(winograd *shape, int64_t blocks) {
     if (each < FEWEST_TILES) each = FEWEST_TILES;
     if (each > all) each = all;
     if (each == 0) each = RT_PANEL; /* no images */
-    shape->tiles_each = each;
-    shape->v_point = each * shape->depth + PAD;
-    shape->m_point = each * shape->columns + PAD;
+    set_tiles(shape, each);
 }
 
 /* Windows along one axis of an image, or of a signal, which is an image one row high. */
@@ -195,7 +223,8 @@ static bool read_square(const op_window *window, winograd *shape) {
 }
 
 /* False where the application is no convolution of this kind. */
-static bool read_shape(const op_call *call, winograd *shape) {
+static bool read_shape(const op_call *call, const rt_environment *environment, bool transforms,
+                       winograd *shape) {
     const op_type *x = &call->inputs[0].type, *y = &call->outputs[0].type;
     const op_shape *weights = &call->inputs[1].type.shape;
     op_window window;
@@ -223,6 +252,10 @@ static bool read_shape(const op_call *call, winograd *shape) {
     shape->tiles = shape->images * shape->grid[0] * shape->grid[1];
     shape->depth = round_up(shape->channels, RT_PANEL);
     shape->columns = is_row_major(shape) ? shape->filters : round_up(shape->filters, RT_PANEL);
+    shape->transforms = transforms;
+    shape->threads = environment->threads > 0 ? environment->threads : 1;
+    shape->grouped = !is_row_major(shape) && (transforms || shape->threads == 1 ||
+                                              shape->columns / RT_PANEL >= PANELS_EACH * shape->threads);
     const int64_t blocks = op_attribute_integer(&call->attributes, "ouro.blocks", 1),
                   image_blocks = op_attribute_integer(&call->attributes, "ouro.image_blocks", 0);
     if (blocks < 1 || blocks > MOST_BLOCKS || image_blocks < 0 || image_blocks > MOST_BLOCKS) return false;
@@ -231,7 +264,7 @@ static bool read_shape(const op_call *call, winograd *shape) {
     if (image_blocks) set_image_blocks(shape, image_blocks);
     else set_blocks(shape, blocks);
     size_t limit; /* of all sizes here: they are products of these */
-    return base_size_multiply((size_t)(shape->tiles_each + shape->filters + RT_PANEL),
+    return base_size_multiply((size_t)(shape->tiles_each * shape->threads + shape->filters + GROUP),
                               (size_t)(shape->depth + shape->columns), &limit) &&
            base_size_multiply(limit, 2 * POINTS * sizeof(float), &limit);
 }
@@ -350,6 +383,12 @@ static int64_t padded_filters(const winograd *shape) {
                                            : round_up(shape->filters, op_layout_block(shape->layout));
 }
 
+/* The filters of M end here, those included that pad a block. */
+static int64_t last_filter(const winograd_job *job) {
+    const int64_t all = padded_filters(job->shape);
+    return job->next_filter < all ? job->next_filter : all;
+}
+
 /* By point: the pixel of the input that the tile sees there, -1 outside of the image. */
 static void find_pixels(const winograd *shape, const tile_place *place, int64_t *pixels) {
     for (int r = 0; r < EDGE; r++) {
@@ -433,25 +472,44 @@ static void enter_member(void *context, int member, int members) {
     for (int64_t i = count * member / members; i < count * (member + 1) / members; i++) enter(job, i);
 }
 
-/* The products at one point, some panels wide. `u`: the transformed weights of all filters, or, with channels innermost, of these panels. */
-static void multiply(const winograd_job *job, const float *u, int64_t point, int64_t panel, int64_t count) {
+/* The products at one point, some panels of tiles wide, of a row-major image. */
+static void multiply_rows(const winograd_job *job, const float *u, int64_t point, int64_t panel, int64_t count) {
     const winograd *shape = job->shape;
-    const float *v = job->v + point * shape->v_point;
-    float *m = job->m + point * shape->m_point + panel * RT_PANEL;
-    const bool rows = is_row_major(shape);
+    const float *v = job->v + point * shape->v_point + panel * shape->channels * RT_PANEL;
     for (int64_t from = 0; from < shape->channels; from += RT_BLOCK_DEPTH) {
         const int64_t rest = shape->channels - from;
-        rt_tiles tiles = {.rows = rows ? shape->filters : job->count,
+        rt_tiles tiles = {.rows = shape->filters,
                           .columns = count * RT_PANEL,
                           .depth = rest < RT_BLOCK_DEPTH ? rest : RT_BLOCK_DEPTH,
-                          .a = (rows ? u : v) + from,
-                          .a_row = rows ? shape->channels : shape->depth,
+                          .a = u + from,
+                          .a_row = shape->channels,
                           .a_depth = 1,
-                          .panels =
-                              rows ? v + (panel * shape->channels + from) * RT_PANEL : u + from * RT_PANEL,
+                          .panels = v + from * RT_PANEL,
                           .panel_step = shape->channels * RT_PANEL,
-                          .c = m,
-                          .c_row = rows ? shape->tiles_each : shape->columns,
+                          .c = job->m + point * shape->m_point + panel * RT_PANEL,
+                          .c_row = shape->tiles_each,
+                          .add = from > 0,
+                          .fused = true};
+        rt_tiles_run(&tiles);
+    }
+}
+
+/* The products at one point of some panels of filters and of channels [first, end). `u`: their transformed weights, a panel `u_step` floats
+ * after the one before. */
+static void multiply_channels(const winograd_job *job, const float *u, int64_t u_step, int64_t point, int64_t panel,
+                              int64_t count, int64_t first, int64_t end) {
+    const winograd *shape = job->shape;
+    for (int64_t from = first; from < end; from += RT_BLOCK_DEPTH) {
+        rt_tiles tiles = {.rows = job->count,
+                          .columns = count * RT_PANEL,
+                          .depth = end - from < RT_BLOCK_DEPTH ? end - from : RT_BLOCK_DEPTH,
+                          .a = job->v + point * shape->v_point + from,
+                          .a_row = shape->depth,
+                          .a_depth = 1,
+                          .panels = u + (from - first) * RT_PANEL,
+                          .panel_step = u_step,
+                          .c = job->m + point * shape->m_point + panel * RT_PANEL - job->first_filter,
+                          .c_row = row_of_m(shape),
                           .add = from > 0,
                           .fused = true};
         rt_tiles_run(&tiles);
@@ -463,43 +521,85 @@ static int64_t panels_of(const winograd *shape) {
     return (is_row_major(shape) ? shape->tiles_each : shape->columns) / RT_PANEL;
 }
 
+/* Transformed weights with channels innermost: [group of panels][point][panel][channel][RT_PANEL], so that those of a group are read one after
+ * another. Where a panel begins, and how far it is from there to its next point. */
+static int64_t u_offset(const winograd *shape, int64_t panel, int64_t *step) {
+    const int64_t width = shape->channels * RT_PANEL, group = panel / PANELS * PANELS,
+                  rest = shape->columns / RT_PANEL - group;
+    *step = (rest < PANELS ? rest : PANELS) * width;
+    return group * width * shape->points + (panel - group) * width;
+}
+
 static void multiply_member(void *context, int member, int members) {
     const winograd_job *job = context;
     const winograd *shape = job->shape;
     const int64_t panels = panels_of(shape), groups = (panels + PANELS - 1) / PANELS,
                   count = shape->points * groups;
     for (int64_t i = count * member / members; i < count * (member + 1) / members; i++) {
-        const int64_t point = i / groups, panel = i % groups * PANELS;
-        const float *u = job->u + point * pairs(shape);
-        if (!is_row_major(shape)) u += panel * shape->channels * RT_PANEL;
-        multiply(job, u, point, panel, panels - panel < PANELS ? panels - panel : PANELS);
+        const bool rows = is_row_major(shape);
+        const int64_t point = rows ? i / groups : i % shape->points,
+                      panel = (rows ? i % groups : i / shape->points) * PANELS;
+        const int64_t some = panels - panel < PANELS ? panels - panel : PANELS;
+        int64_t step;
+        if (rows) {
+            multiply_rows(job, job->u + point * pairs(shape), point, panel, some);
+            continue;
+        }
+        const float *u = job->u + u_offset(shape, panel, &step);
+        multiply_channels(job, u + point * step, shape->channels * RT_PANEL, point, panel, some, 0, shape->channels);
     }
 }
 
-/* The same with weights that are transformed for some panels, which are then multiplied at all points. */
-static void transform_and_multiply_member(void *context, int member, int members) {
-    const winograd_job *job = context;
+/* The weights of some panels are transformed, for some channels at a time, and multiplied at all points. */
+static void transform_and_multiply(const winograd_job *job, float *own, int64_t panel, int64_t count) {
     const winograd *shape = job->shape;
-    const int64_t panels = panels_of(shape), end = panels * (member + 1) / members, step = own_point(shape);
-    const int64_t width = shape->channels * RT_PANEL;
-    float *own = job->own + member * shape->points * step;
-    for (int64_t panel = panels * member / members; panel < end; panel += PANELS) {
-        const int64_t count = end - panel < PANELS ? end - panel : PANELS;
-        transform_weights(shape, job->weights + panel * width, pairs(shape), count * width, own, step);
+    const int64_t width = shape->channels * RT_PANEL, step = own_point(shape), most = own_channels(shape);
+    for (int64_t first = 0; first < shape->channels; first += most) {
+        const int64_t end = shape->channels - first < most ? shape->channels : first + most;
+        const int64_t some = (end - first) * RT_PANEL;
+        for (int64_t p = 0; p < count; p++)
+            transform_weights(shape, job->weights + (panel + p) * width + first * RT_PANEL, pairs(shape), some,
+                              own + p * some, step);
         for (int64_t point = 0; point < shape->points; point++)
-            multiply(job, own + point * step, point, panel, count);
+            multiply_channels(job, own + point * step, some, point, panel, count, first, end);
+    }
+}
+
+static void leave_tiles(const winograd_job *job, int64_t first, int64_t end) {
+    const winograd_steps *steps = best_steps(job->shape->layout);
+    void (*leave)(const winograd_job *, int64_t) = is_row_major(job->shape) ? steps->leave_rows
+                                                   : job->shape->line < 0   ? steps->leave_channels
+                                                                            : steps->leave_lines;
+    for (int64_t i = first; i < end; i++) leave(job, i);
+}
+
+/* Products and outputs of some filters after others. */
+static void group_member(void *context, int member, int members) {
+    const winograd_job *all = context;
+    const winograd *shape = all->shape;
+    const int64_t panels = panels_of(shape), groups = (panels + PANELS - 1) / PANELS;
+    const int64_t end = groups * (member + 1) / members * PANELS;
+    float *own = all->own + member * shape->points * own_point(shape);
+    winograd_job job = *all;
+    job.m += member * shape->points * shape->m_point;
+    for (int64_t panel = groups * member / members * PANELS; panel < end; panel += PANELS) {
+        const int64_t count = panels - panel < PANELS ? panels - panel : PANELS;
+        int64_t step;
+        const float *u = job.u + u_offset(shape, panel, &step);
+        job.first_filter = panel * RT_PANEL;
+        job.next_filter = (panel + count) * RT_PANEL;
+        if (shape->transforms) transform_and_multiply(&job, own, panel, count);
+        for (int64_t point = 0; point < shape->points && !shape->transforms; point++)
+            multiply_channels(&job, u + point * step, shape->channels * RT_PANEL, point, panel, count, 0, shape->channels);
+        leave_tiles(&job, 0, job.count);
     }
 }
 
 static void leave_member(void *context, int member, int members) {
     const winograd_job *job = context;
-    const bool rows = is_row_major(job->shape);
-    const winograd_steps *steps = best_steps(job->shape->layout);
-    const int64_t count = rows ? (job->count + steps->lanes - 1) / steps->lanes : job->count;
-    void (*leave)(const winograd_job *, int64_t) = rows                   ? steps->leave_rows
-                                                   : job->shape->line < 0 ? steps->leave_channels
-                                                                          : steps->leave_lines;
-    for (int64_t i = count * member / members; i < count * (member + 1) / members; i++) leave(job, i);
+    const int64_t lanes = best_steps(job->shape->layout)->lanes;
+    const int64_t count = is_row_major(job->shape) ? (job->count + lanes - 1) / lanes : job->count;
+    leave_tiles(job, count * member / members, count * (member + 1) / members);
 }
 
 static void transform_member(void *context, int member, int members) {
@@ -523,15 +623,19 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
                         .bias = shape->bias ? inputs[2].data : NULL,
                         .residual = shape->residual ? inputs[3].data : NULL,
                         .y = outputs[0].data,
-                        .v = (float *)(void *)((char *)scratch + scratch_before(shape))};
+                        .v = (float *)(void *)((char *)scratch + scratch_before(shape)),
+                        .next_filter = shape->columns};
     job.m = job.v + shape->points * shape->v_point;
-    const bool apart = transforms_apart(shape);
-    if (shape->transforms && !apart) rt_team_run(prepared->threads, transform_member, &job);
+    if (shape->transforms && !transforms_apart(shape)) rt_team_run(prepared->threads, transform_member, &job);
     for (job.first = 0; job.first < shape->tiles; job.first += shape->tiles_each) {
         const int64_t rest = shape->tiles - job.first;
         job.count = rest < shape->tiles_each ? rest : shape->tiles_each;
         rt_team_run(prepared->threads, enter_member, &job);
-        rt_team_run(prepared->threads, apart ? transform_and_multiply_member : multiply_member, &job);
+        if (shape->grouped) {
+            rt_team_run(prepared->threads, group_member, &job);
+            continue;
+        }
+        rt_team_run(prepared->threads, multiply_member, &job);
         rt_team_run(prepared->threads, leave_member, &job);
     }
     return BASE_OK;
@@ -542,9 +646,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 static bool is_accepted(const op_call *call, const rt_environment *environment, bool transforms,
                         winograd *shape) {
     const op_type *weights = &call->inputs[1].type;
-    if (!read_shape(call, shape)) return false;
-    shape->transforms = transforms;
-    shape->threads = environment->threads;
+    if (!read_shape(call, environment, transforms, shape)) return false;
     return weights->layout == OP_LAYOUT_PACKED && weights->packed_bytes == weights_bytes(shape) &&
            (!shape->bias || call->inputs[2].type.layout == OP_LAYOUT_ROW_MAJOR);
 }
@@ -568,7 +670,7 @@ static rt_winograd_work work_of(const winograd *shape) {
                                           (double)shape->channels * (double)shape->filters,
                               .transformed_bytes = (double)shape->points * (double)shape->tiles *
                                                    (double)(shape->depth + shape->columns) * sizeof(float),
-                              .block_bytes = (double)(scratch_bytes(shape) - scratch_before(shape)),
+                              .block_bytes = (double)block_bytes(shape),
                               .weight_bytes =
                                   (double)(apart ? weights_bytes(shape) : transformed_bytes(shape)),
                               .windows = apart               ? windows * blocks
@@ -580,11 +682,9 @@ static rt_winograd_work work_of(const winograd *shape) {
 static bool estimate_either(const op_call *call, const rt_environment *environment, bool transforms,
                             size_t scratch_limit, rt_cost *cost) {
     winograd shape;
-    if (!read_shape(call, &shape) ||
+    if (!read_shape(call, environment, transforms, &shape) ||
         !rt_winograd_is_predicted((double)shape.channels, (double)shape.filters, environment))
         return false;
-    shape.transforms = transforms;
-    shape.threads = environment->threads;
     *cost = (rt_cost){.packed_bytes = weights_bytes(&shape)};
     for (int64_t blocks = 1; blocks <= MOST_BLOCKS; blocks++) {
         const int64_t before = shape.tiles_each;
@@ -599,7 +699,7 @@ static bool estimate_either(const op_call *call, const rt_environment *environme
                 cost->scratch_bytes = scratch_bytes(&shape);
             }
         }
-        if (shape.tiles_each <= RT_PANEL) break;
+        if (shape.tiles_each <= (is_row_major(&shape) ? RT_PANEL : LEAST_TILES)) break;
     }
     return cost->blocks != 0;
 }
@@ -624,9 +724,8 @@ static int64_t pair_at(const winograd *shape, int64_t filter, int64_t channel) {
 /* The weights as transform_weights wants them: [weight][pair]. */
 static base_status pack_weights(const op_call *call, const rt_environment *environment, uint32_t input,
                                 const op_tensor *plain, void *packed, base_report *report) {
-    (void)environment;
     winograd shape;
-    if (input != 1 || !read_shape(call, &shape))
+    if (input != 1 || !read_shape(call, environment, true, &shape))
         return base_fail(report, BASE_INVALID, "input %u of this convolution has no Winograd form", input);
     const float *weights = plain->data;
     for (int64_t filter = 0; filter < shape.filters; filter++) {
@@ -646,27 +745,39 @@ static void find_pair(const winograd *shape, int64_t pair, int64_t *filter, int6
     *filter = of / shape->channels * (is_row_major(shape) ? 1 : RT_PANEL) + lane;
 }
 
-/* The same pairs, transformed: [point][pair]. */
-static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
-                        const op_tensor *plain, void *packed, base_report *report) {
-    (void)environment;
-    winograd shape;
-    if (input != 1 || !read_shape(call, &shape))
-        return base_fail(report, BASE_INVALID, "input %u of this convolution has no Winograd form", input);
-    const float *weights = plain->data;
-    const int64_t count = pairs(&shape);
-    for (int64_t first = 0; first < count; first += TOGETHER) {
-        const int64_t some = count - first < TOGETHER ? count - first : TOGETHER;
+/* Pairs [first, end), transformed: point p of the first comes to u[p * step]. */
+static void pack_pairs(const winograd *shape, const float *weights, int64_t first, int64_t end, float *u,
+                       int64_t step) {
+    for (; first < end; first += TOGETHER, u += TOGETHER) {
+        const int64_t some = end - first < TOGETHER ? end - first : TOGETHER;
         float beside[WEIGHTS][TOGETHER];
         for (int64_t i = 0; i < some; i++) {
             int64_t filter, channel;
-            find_pair(&shape, first + i, &filter, &channel);
-            for (int64_t k = 0; k < shape.weights; k++)
-                beside[k][i] = filter < shape.filters
-                                   ? weights[(filter * shape.channels + channel) * shape.weights + k]
+            find_pair(shape, first + i, &filter, &channel);
+            for (int64_t k = 0; k < shape->weights; k++)
+                beside[k][i] = filter < shape->filters
+                                   ? weights[(filter * shape->channels + channel) * shape->weights + k]
                                    : 0;
         }
-        transform_weights(&shape, beside[0], TOGETHER, some, (float *)packed + first, count);
+        transform_weights(shape, beside[0], TOGETHER, some, u, step);
+    }
+}
+
+/* The same pairs, transformed: [point][pair] in a row-major image, else as u_offset says. */
+static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
+                        const op_tensor *plain, void *packed, base_report *report) {
+    winograd shape;
+    if (input != 1 || !read_shape(call, environment, false, &shape))
+        return base_fail(report, BASE_INVALID, "input %u of this convolution has no Winograd form", input);
+    if (is_row_major(&shape)) {
+        pack_pairs(&shape, plain->data, 0, pairs(&shape), packed, pairs(&shape));
+        return BASE_OK;
+    }
+    const int64_t width = shape.channels * RT_PANEL;
+    for (int64_t panel = 0; panel * RT_PANEL < shape.columns; panel++) {
+        int64_t step;
+        float *u = (float *)packed + u_offset(&shape, panel, &step);
+        pack_pairs(&shape, plain->data, panel * width, (panel + 1) * width, u, step);
     }
     return BASE_OK;
 }

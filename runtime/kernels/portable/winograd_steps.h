@@ -137,9 +137,11 @@ TARGET static void NAME(leave_channels)(const winograd_job *job, int64_t tile) {
         const bool inside = row < shape->output[0] && column < shape->output[1];
         pixels[i] = inside ? (row * shape->output[1] + column) * step : -1;
     }
-    for (int64_t chunk = 0; chunk * LANES < padded_filters(shape); chunk++) {
+    const int64_t end = last_filter(job);
+    const float *m = job->m + tile * row_of_m(shape) - job->first_filter;
+    for (int64_t chunk = job->first_filter / LANES; chunk * LANES < end; chunk++) {
         VECTOR outputs[OUTPUTS * OUTPUTS];
-        NAME(transform_output)(job->m + tile * shape->columns + chunk * LANES, shape->m_point, outputs);
+        NAME(transform_output)(m + chunk * LANES, shape->m_point, outputs);
         NAME(leave_chunk)(job, chunk, image, pixels, OUTPUTS * OUTPUTS, outputs);
     }
 }
@@ -193,10 +195,12 @@ TARGET static void NAME(leave_lines)(const winograd_job *job, int64_t tile) {
         const int64_t row = place.row + (shape->line ? 0 : i), column = place.column + (shape->line ? i : 0);
         pixels[i] = first + i < shape->output[shape->line] ? (row * shape->output[1] + column) * step : -1;
     }
-    for (int64_t chunk = 0; chunk * LANES < padded_filters(shape); chunk++) {
+    const int64_t end = last_filter(job);
+    const float *from = job->m + tile * row_of_m(shape) - job->first_filter;
+    for (int64_t chunk = job->first_filter / LANES; chunk * LANES < end; chunk++) {
         VECTOR m[LINE_POINTS];
         for (int p = 0; p < LINE_POINTS; p++)
-            m[p] = *(const LOOSE *)(job->m + tile * shape->columns + chunk * LANES + p * shape->m_point);
+            m[p] = *(const LOOSE *)(from + chunk * LANES + p * shape->m_point);
         const VECTOR ones = m[1] + m[2], odd_ones = m[1] - m[2], twos = m[3] + m[4], odd_twos = m[3] - m[4],
                      halves = m[5] + m[6], odd_halves = m[5] - m[6];
         VECTOR outputs[MOST_LINE_OUTPUTS] = {

@@ -153,6 +153,45 @@ static void test_lines(void **state) {
         compare_with_direct(&lines[i], layouts + 1, 3, 12);
 }
 
+/* Channels and filters that are entered, multiplied and left in several groups, of few tiles and of many; their number decides which threads
+ * have products of their own. */
+static void test_many_channels(void **state) {
+    (void)state;
+    for (uint64_t trial = 1; trial <= 6; trial++) {
+        uint64_t seed = trial;
+        const int64_t channels = random_range(&seed, 60, 300), filters = random_range(&seed, 30, 270),
+                      extent = random_range(&seed, 3, 13);
+        application app;
+        application_init(&app, OP_CONV);
+        application_random(&app, OP_FLOAT, 4, DIMS(1, channels, extent, extent), &seed);
+        application_random(&app, OP_FLOAT, 4, DIMS(filters, channels, 3, 3), &seed);
+        application_random(&app, OP_FLOAT, 1, DIMS(filters), &seed);
+        application_integers(&app, "pads", 4, DIMS(1, 1, 1, 1));
+        application_run(&app, "portable.convolution", 1);
+        const op_tensor expected = app.outputs[0];
+        const op_layout layout = layouts[1 + trial % 3];
+        const op_tensor all = run_winograd(&app, "portable.winograd", layout, SIZE_MAX, 1, false);
+        int64_t count;
+        assert_true(op_shape_elements(&expected.type.shape, &count));
+        /* Both round at every step of long sums, whose parts are larger than what they come to. */
+        float largest = 0;
+        for (int64_t k = 0; k < count; k++) largest = fmaxf(largest, fabsf(((const float *)expected.data)[k]));
+        for (int64_t k = 0; k < count; k++)
+            if (!(fabsf(((const float *)all.data)[k] - ((const float *)expected.data)[k]) <= 1e-4f * largest))
+                fail_msg("seed %" PRIu64 ", element %" PRId64 ": not near the direct convolution's", trial, k);
+        for (int threads = 1; threads <= 4; threads++) {
+            const size_t limit = (size_t)(200 + 150 * threads) << 10;
+            static const char *const names[] = {"portable.winograd", "portable.winograd_transforming"};
+            for (int i = 0; i < 2; i++) {
+                const op_tensor other = run_winograd(&app, names[i], layout, i ? 4 * limit : 2 * limit, threads, false);
+                if (memcmp(all.data, other.data, (size_t)count * sizeof(float)) != 0)
+                    fail_msg("seed %" PRIu64 ", %s, %d threads: another result", trial, names[i], threads);
+            }
+        }
+        application_free(&app);
+    }
+}
+
 static void expect_refused(application *app) {
     rt_cost cost;
     assert_int_equal(application_infer(app), BASE_OK);
@@ -199,6 +238,11 @@ static void test_scratch_limits_blocks(void **state) {
     assert_true(little.blocks > any.blocks || any.scratch_bytes <= 400000);
     assert_true(little.scratch_bytes <= 400000);
     assert_false(kernel->estimate(&app.call, &one_thread, 100000, &none));
+    /* Products of some filters at a time, where channels lie innermost. */
+    app.inputs[0].type.layout = app.outputs[0].type.layout = OP_LAYOUT_NC16;
+    assert_true(kernel->estimate(&app.call, &one_thread, 100000, &little));
+    assert_true(little.scratch_bytes <= 100000);
+    assert_false(kernel->estimate(&app.call, &one_thread, 50000, &none));
     application_free(&app);
 }
 
@@ -206,6 +250,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_the_direct_convolution),
         cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_many_channels),
         cmocka_unit_test(test_refuses),
         cmocka_unit_test(test_scratch_limits_blocks),
     };
