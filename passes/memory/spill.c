@@ -426,6 +426,7 @@ typedef struct views {
     const ir_value *of[MOST_VIEWS + 1];
     ir_value *again[MOST_VIEWS + 1];
     size_t count;
+    bool out_of_memory;
 } views;
 
 /* The value, which is restored or a view of what is. NULL when memory runs out, or there are too many views. */
@@ -435,6 +436,7 @@ static ir_value *view_again(const spiller *s, ir_value *value, ir_node *before, 
     ir_node *node = value->node;
     if (made->count > MOST_VIEWS || !s->is_alias[node->id.index]) return NULL;
     ir_value **inputs = BASE_ARRAY(s->arena, ir_value *, (size_t)node->input_count + 1);
+    made->out_of_memory |= !inputs;
     if (!inputs) return NULL;
     for (uint32_t i = 0; i < node->input_count; i++)
         inputs[i] = i ? ir_input(node, i) : view_again(s, ir_input(node, 0), before, made);
@@ -442,6 +444,7 @@ static ir_value *view_again(const spiller *s, ir_value *value, ir_node *before, 
     ir_node *again = ir_node_new(s->graph, before, node->code, node->name, node->path, node->attributes,
                                  node->input_count, inputs);
     ir_value *output = again ? ir_node_add_output(again, value->name, &value->type) : NULL;
+    made->out_of_memory |= !output;
     if (!output) return NULL;
     again->kernel = node->kernel;
     again->reason = node->reason;
@@ -487,6 +490,7 @@ static bool spill_value(spiller *s, ir_value *value, int64_t to, history *done, 
         ir_value *was = use->value;
         if (readers[i].step < to) continue;
         ir_value *again = view_again(s, was, before, &made);
+        if (made.out_of_memory) return false;
         if (!again) continue; /* too many: it stays, and the value with it */
         if (!ir_node_set_input(use->node, use->index, again)) return false;
         remove_unread(s, was, value);

@@ -76,7 +76,7 @@
 #include "ir/operators/op.h"
 
 #define PLAN_MAGIC "OUROPLAN"
-enum { PLAN_VERSION = 9, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
+enum { PLAN_VERSION = 10, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
 #define PLAN_SWAPS "ouro.swaps" /* attribute of nodes; see plan_swap_buffer */
 #define PLAN_ENDIAN 0x01020304u
 #define PLAN_ABSENT UINT32_MAX
