@@ -243,6 +243,18 @@ static base_status grant_wish(layouter *l, ir_node *node, bool open, bool *grant
     return status;
 }
 
+/* A reduction over a map leaves nothing that could lie in blocks, or has no rank for them: it reads the map as it lies. */
+static base_status reduce_map(layouter *l, ir_node *node, op_layout layout, bool *followed) {
+    rt_preference wish = {.output = OP_LAYOUT_ROW_MAJOR};
+    op_call call;
+    wish.inputs[0] = layout;
+    if (ir_input(node, 0)->type.layout != layout) return BASE_OK;
+    if (!relaid_call(l, node, &wish, &call)) return base_fail_memory(l->context->report);
+    if (!rt_kernel_select(&call, &l->context->options->environment)) return BASE_OK;
+    *followed = true;
+    return apply(l, node, &wish);
+}
+
 /* Takes over the layout of an input, where a kernel accepts that. */
 static base_status follow(layouter *l, ir_node *node, bool *followed) {
     const rt_environment *environment = &l->context->options->environment;
@@ -256,7 +268,9 @@ static base_status follow(layouter *l, ir_node *node, bool *followed) {
         if (layout == OP_LAYOUT_ROW_MAJOR || node->code != OP_CONCAT) return BASE_OK;
     }
     const op_shape *shape = &node->outputs[0]->type.shape;
-    if (shape->rank < 3 || !is_cheap(shape, layout)) return BASE_OK;
+    if (shape->rank < 3 || !is_cheap(shape, layout))
+        return op_schema_of(node->code)->infer == op_infer_reduce ? reduce_map(l, node, layout, followed)
+                                                                  : BASE_OK;
     if (node->code == OP_CONCAT) {
         /* Any number of inputs, all of them blocked. */
         op_call call;

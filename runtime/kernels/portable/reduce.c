@@ -5,15 +5,16 @@
  * reals in double. Integers wrap around; their mean is truncated. A maximum or minimum is NaN where an
  * element is. Of no elements the sum is 0, the product 1, the mean NaN (0 for integers), the maximum minus
  * infinity (or the smallest number), the minimum the opposite. Elements are combined in an order that depends
- * on the shape alone.
+ * on the shape and the layout alone.
  */
 #include "runtime/kernels/portable/kernels.h"
 #include <math.h>
 #include <string.h>
 
 /* LANES partial results of a run of reduced elements; COLUMNS results side by side where the innermost
- * dimension is kept. STRETCH: how many elements a lane or column takes up before it is added to its total. */
-enum { LANES = 16, COLUMNS = 64, STRETCH = 32 };
+ * dimension is kept. STRETCH: how many elements a lane or column takes up before it is added to its total. CHAINS: of LANES columns, as many as a
+ * block of channels has, rows are taken up by turns, so that no addition waits for the one before. */
+enum { LANES = 16, COLUMNS = 64, STRETCH = 32, CHAINS = 4 };
 
 /* The dimensions of the input, neighbours of the same fate joined: those kept and those reduced, each with
  * its stride in the input; the innermost dimension of all apart. */
@@ -124,24 +125,51 @@ static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_
             total totals[COLUMNS];                                                                           \
             int64_t offset = 0;                                                                              \
             for (int64_t c = 0; c < columns; c++) totals[c] = (initial);                                     \
-            for (int64_t r = 0; r < shape->reduced_count;) {                                                 \
-                const int64_t rest = shape->reduced_count - r, stretch = rest < STRETCH ? rest : STRETCH;    \
-                for (int64_t c = 0; c < columns; c++) partials[c] = (initial);                               \
-                for (int64_t i = 0; i < stretch; i++, r++) {                                                 \
-                    const type *line = at + offset;                                                          \
-                    RT_VECTOR for (int64_t c = 0; c < columns; c++) {                                        \
-                        const partial p = partials[c];                                                       \
-                        const type x = line[c];                                                              \
-                        partials[c] = (combine);                                                             \
+            if (columns == LANES && shape->reduced_rank == 1) {                                              \
+                const int64_t step = shape->reduced_strides[0];                                              \
+                for (int64_t r = 0; r < shape->reduced_count; r += STRETCH) {                                \
+                    const int64_t rest = shape->reduced_count - r,                                           \
+                                  stretch = rest < STRETCH ? rest : STRETCH;                                 \
+                    const type *line = at + r * step;                                                        \
+                    partial chains[CHAINS][LANES];                                                           \
+                    for (int k = 0; k < CHAINS * LANES; k++) chains[k / LANES][k % LANES] = (initial);       \
+                    for (int64_t i = 0; i < stretch; i += CHAINS) {                                          \
+                        for (int chain = 0; chain < CHAINS && i + chain < stretch; chain++, line += step) {  \
+                            RT_VECTOR for (int k = 0; k < LANES; k++) {                                      \
+                                const partial p = chains[chain][k];                                          \
+                                const type x = line[k];                                                      \
+                                chains[chain][k] = (combine);                                                \
+                            }                                                                                \
+                        }                                                                                    \
                     }                                                                                        \
-                    offset = advance(shape, index, offset);                                                  \
+                    for (int chain = 0; chain < CHAINS; chain++) {                                           \
+                        for (int k = 0; k < LANES; k++) {                                                    \
+                            const partial p = chains[chain][k];                                              \
+                            const total t = totals[k];                                                       \
+                            totals[k] = (join);                                                              \
+                        }                                                                                    \
+                    }                                                                                        \
                 }                                                                                            \
-                for (int64_t c = 0; c < columns; c++) {                                                      \
-                    const partial p = partials[c];                                                           \
-                    const total t = totals[c];                                                               \
-                    totals[c] = (join);                                                                      \
+            } else                                                                                           \
+                for (int64_t r = 0; r < shape->reduced_count;) {                                             \
+                    const int64_t rest = shape->reduced_count - r,                                           \
+                                  stretch = rest < STRETCH ? rest : STRETCH;                                 \
+                    for (int64_t c = 0; c < columns; c++) partials[c] = (initial);                           \
+                    for (int64_t i = 0; i < stretch; i++, r++) {                                             \
+                        const type *line = at + offset;                                                      \
+                        RT_VECTOR for (int64_t c = 0; c < columns; c++) {                                    \
+                            const partial p = partials[c];                                                   \
+                            const type x = line[c];                                                          \
+                            partials[c] = (combine);                                                         \
+                        }                                                                                    \
+                        offset = advance(shape, index, offset);                                              \
+                    }                                                                                        \
+                    for (int64_t c = 0; c < columns; c++) {                                                  \
+                        const partial p = partials[c];                                                       \
+                        const total t = totals[c];                                                           \
+                        totals[c] = (join);                                                                  \
+                    }                                                                                        \
                 }                                                                                            \
-            }                                                                                                \
             for (int64_t c = 0; c < columns; c++) {                                                          \
                 const total t = totals[c];                                                                   \
                 row[c] = (type)(finish);                                                                     \
@@ -267,6 +295,55 @@ static base_status plan(const op_tensor *inputs, uint32_t input_count, bool noop
     return BASE_OK;
 }
 
+/* Of a map that does not lie row-major: all its positions are reduced, and perhaps its channels, and all maps, too. Where channels are kept, what
+ * pads a block of them becomes zero again. False: it is something else. */
+static bool plan_map(const op_call *call, reduce_shape *shape) {
+    const op_type *x = &call->inputs[0].type, *y = &call->outputs[0].type;
+    const int32_t rank = x->shape.rank;
+    bool marks[OP_MAX_RANK] = {false}, positions = true;
+    int64_t count = 0, points = 1;
+    if (x->kind != OP_KIND_TENSOR || x->dtype != OP_FLOAT || x->layout >= OP_LAYOUT_PACKED || rank < 3 ||
+        !op_shape_known(&x->shape))
+        return false;
+    if (op_input_present(call, 1) &&
+        (!call->inputs[1].data || !op_shape_elements(&call->inputs[1].type.shape, &count)))
+        return false;
+    if (count == 0 && op_attribute_integer(&call->attributes, "noop_with_empty_axes", 0)) return false;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t value;
+        int32_t axis;
+        memcpy(&value, (const char *)call->inputs[1].data + i * (int64_t)sizeof value, sizeof value);
+        if (!op_axis(value, rank, &axis)) return false;
+        marks[axis] = true;
+    }
+    for (int32_t i = 2; i < rank; i++) {
+        positions = positions && (marks[i] || count == 0);
+        points *= x->shape.dims[i];
+    }
+    const bool channels = marks[1] || count == 0, images = marks[0] || count == 0;
+    if (!positions || points == 0 || (images && !channels)) return false;
+    const int64_t all = x->shape.dims[1],
+                  block = x->layout == OP_LAYOUT_NHWC ? all : op_layout_block(x->layout);
+    const bool same = y->layout == x->layout && y->shape.rank == rank;
+    if (all == 0 || (y->layout == OP_LAYOUT_ROW_MAJOR ? all % block != 0 : channels || !same)) return false;
+    const int64_t blocks = (all + block - 1) / block, maps = x->shape.dims[0];
+    *shape = (reduce_shape){.kept_rank = 1, .reduced_count = 1, .groups = 1, .inner_reduced = channels};
+    if (channels) {
+        shape->inner = all * points * (images ? maps : 1);
+        shape->kept_count = shape->kept[0] = images ? 1 : maps;
+        shape->kept_strides[0] = shape->elements = shape->inner;
+        return true;
+    }
+    shape->inner = block;
+    shape->groups = (block + COLUMNS - 1) / COLUMNS;
+    shape->kept_count = shape->kept[0] = maps * blocks;
+    shape->kept_strides[0] = points * block;
+    shape->reduced_rank = 1;
+    shape->reduced_count = shape->reduced[0] = shape->elements = points;
+    shape->reduced_strides[0] = block;
+    return true;
+}
+
 typedef struct reduce_context {
     reduce_function *function;
     const reduce_shape *shape;
@@ -335,7 +412,9 @@ static base_status run_half(const rt_prepared *prepared, const op_tensor *inputs
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return find(call->code, call->inputs[0].type.dtype) && rt_accepts_row_major(call);
+    reduce_shape map;
+    return find(call->code, call->inputs[0].type.dtype) &&
+           (rt_accepts_row_major(call) || plan_map(call, &map));
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
@@ -361,6 +440,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
             return base_fail_memory(report);
         }
     }
+    if (call->inputs[0].type.layout != OP_LAYOUT_ROW_MAJOR && plan_map(call, &state->shape)) return BASE_OK;
     return state->known ? plan(call->inputs, call->input_count, state->noop, &state->shape, report) : BASE_OK;
 }
 
