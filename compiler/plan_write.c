@@ -504,7 +504,8 @@ static base_status write_file(module_writer *w, const pass_options *options, voi
                           .state_bytes = memory->state_bytes,
                           .spill_bytes = memory->spill_bytes,
                           .file_order_peak_bytes = memory->file_order_peak_bytes};
-    rt_machine_describe(w->portable, header.machine, sizeof header.machine);
+    if (!rt_machine_describe(w->portable, header.machine, sizeof header.machine))
+        return base_fail_memory(w->report);
     if (!write_name(w, w->module->name, &header.model_name) || !write_name(w, allocator, &header.allocator) ||
         !write_name(w, memory->spill_bytes ? options->spill_path : "", &header.spill_path))
         return BASE_SYSTEM_ERROR;

@@ -83,7 +83,8 @@ static int run(int count, char **arguments) {
         if (count > 2) return command_fail_usage(NULL, "unexpected argument '%s'", arguments[2]);
         if (strcmp(name, "--version") == 0) {
             char machine[PLAN_MACHINE_TEXT];
-            printf("ouro %s (%s)\n", OURO_VERSION, rt_machine_describe(false, machine, sizeof machine));
+            if (!rt_machine_describe(false, machine, sizeof machine)) return command_fail_memory();
+            printf("ouro %s (%s)\n", OURO_VERSION, machine);
         } else {
             print_help(stdout);
         }

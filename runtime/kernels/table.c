@@ -139,7 +139,7 @@ const char *rt_machine_describe(bool portable, char *text, size_t capacity) {
     const char *processor = "other";
 #endif
     char onednn[64] = "";
-    if (!portable) rt_onednn_describe(onednn, sizeof onednn);
+    if (!portable && !rt_onednn_describe(onednn, sizeof onednn)) return NULL;
     if (onednn[0]) snprintf(text, capacity, "%s %s", processor, onednn);
     else snprintf(text, capacity, "portable");
     return text;

@@ -34,7 +34,8 @@ base_status rt_kernel_evaluate(const op_call *call, const rt_environment *enviro
                                base_report *report);
 
 /* What this build and machine are, as far as plans depend on it: "x86_64 onednn-2.6.3 avx512_core" or
- * "portable". Written into text; returns text. `portable`: of a plan that uses portable kernels only. */
+ * "portable". Written into text; returns text, or NULL where memory runs out. `portable`: of a plan that uses portable kernels
+ * only. */
 const char *rt_machine_describe(bool portable, char *text, size_t capacity);
 
 /* Any operator on tensors in blocks that no kernel of its own takes: through row-major copies, in its scratch. No plan names

@@ -48,7 +48,7 @@ static base_status check_header(const void *bytes, size_t size, base_report *rep
 static base_status check_machine(const plan_header *header, const plan_host *host, base_report *report) {
     char here[PLAN_MACHINE_TEXT];
     if (strcmp(header->machine, "portable") == 0) return BASE_OK;
-    host->describe_machine(false, here, sizeof here);
+    if (!host->describe_machine(false, here, sizeof here)) return base_fail_memory(report);
     if (strcmp(header->machine, here) == 0) return BASE_OK;
     return base_fail(report, BASE_INVALID,
                      "was compiled for \"%s\", this is \"%s\": compile the model again here", header->machine,

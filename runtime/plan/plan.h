@@ -249,7 +249,7 @@ typedef struct plan {
 /* What a plan needs from where it is to run. The functions are thread-safe. */
 typedef struct plan_host {
     /* What the machine and its kernels are called, as the header's `machine`; `portable`: of a plan that uses
-     * portable kernels only. Written into text; returns text. */
+     * portable kernels only. Written into text; returns text, or NULL where memory runs out. */
     const char *(*describe_machine)(bool portable, char *text, size_t capacity);
     /* There is a kernel of this name for the operator. */
     bool (*has_kernel)(op_code code, const char *name);

@@ -40,6 +40,15 @@ static dnnl_status_t note(dnnl_status_t status) {
 RT_DNNL_FUNCTIONS(DEFINE)
 #undef DEFINE
 
+dnnl_status_t rt_dnnl_get_effective_cpu_isa(dnnl_cpu_isa_t *isa) {
+    try {
+        *isa = dnnl_get_effective_cpu_isa();
+        return dnnl_success;
+    } catch (...) {
+        return note(dnnl_out_of_memory);
+    }
+}
+
 dnnl_primitive_desc_t rt_dnnl_primitive_desc_iterator_fetch(const_dnnl_primitive_desc_iterator_t iterator) {
     try {
         return dnnl_primitive_desc_iterator_fetch(iterator);

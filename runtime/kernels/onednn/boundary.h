@@ -59,6 +59,8 @@ extern "C" {
 RT_DNNL_FUNCTIONS(RT_DNNL_DECLARE)
 #undef RT_DNNL_DECLARE
 dnnl_primitive_desc_t rt_dnnl_primitive_desc_iterator_fetch(const_dnnl_primitive_desc_iterator_t iterator);
+/* Asks for memory when it is called first. */
+dnnl_status_t rt_dnnl_get_effective_cpu_isa(dnnl_cpu_isa_t *isa);
 /* Memory ran out in one of these functions, in this thread, since this was asked last. */
 int rt_dnnl_exhausted(void);
 #ifdef __cplusplus

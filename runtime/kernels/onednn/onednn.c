@@ -37,8 +37,8 @@ bool rt_onednn_exhausted(void) {
     return rt_dnnl_exhausted();
 }
 
-static const char *instruction_set(void) {
-    switch (dnnl_get_effective_cpu_isa()) {
+static const char *instruction_set(dnnl_cpu_isa_t isa) {
+    switch (isa) {
     case dnnl_cpu_isa_sse41:
         return "sse41";
     case dnnl_cpu_isa_avx:
@@ -60,8 +60,11 @@ static const char *instruction_set(void) {
     }
 }
 
-void rt_onednn_describe(char *text, size_t capacity) {
+bool rt_onednn_describe(char *text, size_t capacity) {
     const dnnl_version_t *version = dnnl_version();
+    dnnl_cpu_isa_t isa;
+    if (rt_dnnl_get_effective_cpu_isa(&isa) != dnnl_success) return false;
     snprintf(text, capacity, "onednn-%d.%d.%d %s", version->major, version->minor, version->patch,
-             instruction_set());
+             instruction_set(isa));
+    return true;
 }

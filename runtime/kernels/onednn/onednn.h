@@ -12,8 +12,8 @@ const rt_kernel *rt_onednn_kernel(op_code code);
 /* oneDNN did not make something for want of memory, in this thread: then a kernel of it did not accept what it accepts
  * otherwise. */
 bool rt_onednn_exhausted(void);
-/* "onednn-2.6.3 avx512_core": version and instruction set, on which packed weights depend. */
-void rt_onednn_describe(char *text, size_t capacity);
+/* "onednn-2.6.3 avx512_core": version and instruction set, on which packed weights depend. False where memory runs out. */
+bool rt_onednn_describe(char *text, size_t capacity);
 
 #else
 
@@ -24,8 +24,9 @@ static inline const rt_kernel *rt_onednn_kernel(op_code code) {
 static inline bool rt_onednn_exhausted(void) {
     return false;
 }
-static inline void rt_onednn_describe(char *text, size_t capacity) {
+static inline bool rt_onednn_describe(char *text, size_t capacity) {
     if (capacity) text[0] = 0;
+    return true;
 }
 
 #endif
