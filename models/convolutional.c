@@ -163,3 +163,15 @@ model *model_branches(void) {
     graph_output(g, "features", MODEL_FLOAT, 4, (int64_t[]){1, 80, 1, 1});
     return m;
 }
+
+model *model_way_back(void) {
+    model *m = model_new("way_back", 17);
+    const int64_t dims[] = {64, 64};
+    enum { STEPS = 5 };
+    const char *x = graph_input(m->graph, "x", MODEL_FLOAT, 2, dims), *forth[STEPS], *at = x;
+    for (int i = 0; i < STEPS; i++) at = forth[i] = binary(m->graph, "MatMul", at, x);
+    for (int i = STEPS - 1; i > 0; i--) at = binary(m->graph, "MatMul", at, forth[i - 1]);
+    node_outputs(m->graph, "MatMul", "last", 2, (const char *[]){at, x}, 1, (const char *[]){"y"});
+    graph_output(m->graph, "y", MODEL_FLOAT, 2, dims);
+    return m;
+}

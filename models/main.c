@@ -12,6 +12,7 @@ static const struct {
     {"mobilenet_v2", model_mobilenet_v2},
     {"resnet18", model_resnet18},
     {"branches", model_branches},
+    {"way_back", model_way_back},
     {"convolution_recurrence", model_convolution_recurrence},
     {"newton", model_newton},
     {"swap", model_swap},

@@ -11,6 +11,7 @@ model_mobilenet_v2(void); /* 1x3x224x224 -> 1000 classes; 53 convolutions, depth
 model *
 model_resnet18(void); /* 1x3x224x224 -> 1000 classes; BatchNormalization left to the compiler to fold */
 model *model_branches(void); /* a small Inception- and DenseNet-like net: Concat, Split, pooling */
+model *model_way_back(void); /* products, each of them used again on the way back: what spilling is for */
 
 /* ---- control (control.c) ------------------------------------------------------------------------------- */
 model *model_convolution_recurrence(void); /* Loop of 8: x <= relu(conv(x)) */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fail.c: a library to load before a program (LD_PRELOAD), in which one thing goes wrong: OURO_FAIL says what (memory, files,
- * threads), OURO_FAIL_AT which call of that kind since main began (0: none). `OURO_FAIL_ON=1`: all after it fail too, as when memory
+ * threads, short: a transfer of bytes that does half of what it was asked), OURO_FAIL_AT which call of that kind since main began (0: none). `OURO_FAIL_ON=1`: all after it fail too, as when memory
  * is gone for good. OURO_FAIL_COUNT names a file for the number of such calls that there were. Used by faults.sh. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MEMORY = 1, FILES, THREADS };
+enum { MEMORY = 1, FILES, THREADS, SHORT };
 
 static atomic_long count;
 static long fail_at;
@@ -71,12 +71,38 @@ int open(const char *path, int flags, ...) {
     return fails(FILES) ? errno = EIO, -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
+/* How many bytes are moved at once. */
+static size_t moved(size_t size) {
+    return size > 1 && fails(SHORT) ? size / 2 : size;
+}
+
 ssize_t read(int file, void *bytes, size_t size) {
-    return fails(FILES) ? errno = EIO, -1 : syscall(SYS_read, file, bytes, size);
+    return fails(FILES) ? errno = EIO, -1 : syscall(SYS_read, file, bytes, moved(size));
 }
 
 ssize_t write(int file, const void *bytes, size_t size) {
-    return fails(FILES) ? errno = ENOSPC, -1 : syscall(SYS_write, file, bytes, size);
+    return fails(FILES) ? errno = ENOSPC, -1 : syscall(SYS_write, file, bytes, moved(size));
+}
+
+ssize_t pread(int file, void *bytes, size_t size, off_t at) {
+    return fails(FILES) ? errno = EIO, -1 : syscall(SYS_pread64, file, bytes, moved(size), at);
+}
+
+ssize_t pwrite(int file, const void *bytes, size_t size, off_t at) {
+    return fails(FILES) ? errno = ENOSPC, -1 : syscall(SYS_pwrite64, file, bytes, moved(size), at);
+}
+
+int posix_fallocate(int file, off_t at, off_t size) {
+    NEXT(posix_fallocate);
+    return fails(FILES) ? ENOSPC : next_posix_fallocate(file, at, size);
+}
+
+int ftruncate(int file, off_t size) {
+    return fails(FILES) ? errno = EIO, -1 : (int)syscall(SYS_ftruncate, file, size);
+}
+
+int unlink(const char *path) {
+    return fails(FILES) ? errno = EIO, -1 : (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
 }
 
 int fsync(int file) {
@@ -130,7 +156,7 @@ static int counted(int argument_count, char **arguments, char **environment) {
     const char *of = getenv("OURO_FAIL"), *at = getenv("OURO_FAIL_AT"), *file = getenv("OURO_FAIL_COUNT");
     fail_at = at ? strtol(at, NULL, 10) : 0;
     on = getenv("OURO_FAIL_ON");
-    kind = !of ? 0 : strcmp(of, "memory") == 0 ? MEMORY : strcmp(of, "files") == 0 ? FILES : THREADS;
+    kind = !of ? 0 : strcmp(of, "memory") == 0 ? MEMORY : strcmp(of, "files") == 0 ? FILES : strcmp(of, "short") == 0 ? SHORT : THREADS;
     const int status = program(argument_count, arguments, environment);
     kind = 0;
     const int to = file ? open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600) : -1;

@@ -1,21 +1,27 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# faults.sh OURO MODELS LIBRARY MOST: what the command does where the machine fails. Each allocation, operation on files and start of a
-# thread of a compile, a run of a model, a run of a plan and a planning problem fails in turn (at most MOST of each; 0: all), alone, and
-# allocations also with all after them. Then: a full disk, a folder that may not be written, kill -9 in mid-compile.
+# faults.sh OURO MODELS LIBRARY MOST [KIND...]: what the command does where the machine fails. Each allocation, operation on files and
+# start of a thread of a compile, a run of a model, runs of plans (one spills values to a file) and a planning problem fails in turn (at
+# most MOST of each; 0: all), alone, and allocations also with all after them. Then: a full disk, a folder that may not be written,
+# kill -9 in mid-compile. KIND: memory, files, threads or short (all of them).
 #   - A run ends with status 0 and what it writes otherwise, or with status 3 and a message; never by a signal.
-#   - A file is the old one or the new one.
+#   - A file is the old one or the new one; a spill file is gone.
+#   - A read or a write that moves half of its bytes is no fault: the run does what it does otherwise.
 # MODELS is ouro-models, LIBRARY what fail.c makes. OpenMP ends a program whose threads it cannot start: that is not tried.
 set -euo pipefail
 ouro=$1 library=$3 most=$4
+kinds=("${@:5}")
+[ ${#kinds[@]} -gt 0 ] || kinds=(memory files threads short)
 ulimit -c 0
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-"$2" "$work" swap rotation >/dev/null
+"$2" "$work" swap rotation way_back >/dev/null
 cd "$work"
 printf 'id,lower,upper,size\na,0,3,4\nb,1,2,8\nc,2,4,4\n' >problem.csv
 "$ouro" compile rotation.onnx -o old.plan -q >/dev/null
 "$ouro" compile swap.onnx -o new.plan -q >/dev/null
+"$ouro" compile way_back.onnx -o spills.plan -q --portable --arena-limit min --spill spill.file >/dev/null
+"$ouro" inspect --json spills.plan | grep -q '"spill_file_bytes": [1-9]' || { echo "faults.sh: nothing is spilled"; exit 1; }
 runs=0 refused=0
 
 fail() { echo "faults.sh: $*"; exit 1; }
@@ -25,10 +31,18 @@ once() {
     local kind=$1 at=$2 on=$3 writes=$4 status=0
     shift 4
     [ -z "$writes" ] || cp old.plan "$writes"
-    local fault=(OURO_FAIL=$kind OURO_FAIL_AT=$at OURO_FAIL_COUNT=count LD_PRELOAD="$library")
+    # Where the command has a sanitizer, that does not come first.
+    local fault=(OURO_FAIL=$kind OURO_FAIL_AT=$at OURO_FAIL_COUNT=count LD_PRELOAD="$library"
+        ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0")
     [ -z "$on" ] || fault+=(OURO_FAIL_ON=1)
     timeout 60 env "${fault[@]}" "$ouro" "$@" >out 2>err || status=$?
     runs=$((runs + 1))
+    # Where removing its name is what failed it has to stay.
+    if [ -e spill.file ]; then
+        [ "$kind" = files ] && grep -q 'spill.file cannot be made' err || fail "$kind $at${on:+ on}: the spill file is left: $*"
+        rm spill.file
+    fi
+    [ "$kind" != short ] || [ $status = 0 ] || fail "short $at${on:+ on}: status $status of $*: $(head -c 300 err)"
     if [ $status = 3 ]; then
         refused=$((refused + 1))
         # Where writing the message is what failed there is none.
@@ -50,7 +64,7 @@ every() { # WRITES COMMAND...
     local kind on count step at
     cp old.plan out.plan
     "$ouro" "${@:2}" >expected 2>/dev/null
-    for kind in memory files threads; do
+    for kind in "${kinds[@]}"; do
         rm -f count
         once $kind 0 '' "$@"
         read -r count <count || fail "nothing is counted: is $library loaded?"
@@ -58,7 +72,7 @@ every() { # WRITES COMMAND...
         [ "$most" = 0 ] || [ "$count" -le "$most" ] || step=$(((count + most - 1) / most))
         for ((at = 1; at <= count; at += step)); do
             once $kind $at '' "$@"
-            [ $kind != memory ] || once $kind $at on "$@"
+            [ $kind != memory ] && [ $kind != short ] || once $kind $at on "$@"
         done
         echo "${*:2}: $kind: $count calls, every ${step}th failed"
     done
@@ -67,6 +81,7 @@ every() { # WRITES COMMAND...
 every out.plan compile swap.onnx -o out.plan -q --threads 1
 every "" run swap.onnx --random 1 --threads 1
 every "" run new.plan --random 1 --threads 1
+every "" run spills.plan --random 1 --threads 1
 every "" alloc problem.csv
 every "" alloc problem.csv --allocator exact --threads 3
 [ $refused -gt 20 ] || fail "only $refused of $runs runs were refused"

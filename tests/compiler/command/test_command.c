@@ -4,7 +4,7 @@
 #include "compiler/onnx/import.h"
 #include "compiler/ouro_compiler.h"
 #include "compiler/files/npy.h"
-#include "models/builder.h"
+#include "models/models.h"
 #include "tests/support/command.h"
 #include <ctype.h>
 #include <dirent.h>
@@ -65,20 +65,6 @@ static void write_image(const char *path) {
     model_free(m);
 }
 
-/* Five products on the way forth, and each of them again on the way back: y = x^2 (...) on float[64,64]. */
-static void write_back(const char *path) {
-    model *m = model_new("back", 17);
-    const int64_t dims[] = {64, 64};
-    enum { STEPS = 5 };
-    const char *x = graph_input(m->graph, "x", MODEL_FLOAT, 2, dims), *forth[STEPS], *at = x;
-    for (int i = 0; i < STEPS; i++) at = forth[i] = binary(m->graph, "MatMul", at, x);
-    for (int i = STEPS - 1; i > 0; i--) at = binary(m->graph, "MatMul", at, forth[i - 1]);
-    node_outputs(m->graph, "MatMul", "last", 2, (const char *[]){at, x}, 1, (const char *[]){"y"});
-    graph_output(m->graph, "y", MODEL_FLOAT, 2, dims);
-    assert_int_equal(model_write(m, path), 0);
-    model_free(m);
-}
-
 /* y = Relu(x) on float[N]. */
 static void write_open(const char *path) {
     model *m = model_new("open", 17);
@@ -135,7 +121,9 @@ static int setup_folder(void **state) {
     write_open(FOLDER "/open.onnx");
     write_wide(FOLDER "/wide.onnx");
     write_image(FOLDER "/image.onnx");
-    write_back(FOLDER "/back.onnx");
+    model *back = model_way_back();
+    assert_int_equal(model_write(back, FOLDER "/back.onnx"), 0);
+    model_free(back);
     write_unknown(FOLDER "/unknown.onnx");
     command_file_put(FOLDER, "garbage.onnx", "\xFF\xFF\xFFgarbage", 10);
     static float data[6] = {1, -2, 3, -4, 5, -6}, half[3] = {0.5f, -0.5f, 2};
