@@ -26,11 +26,14 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
         if (index == 0) return OP_CHOSEN(MAX_POOL, &rt_kernel_pool_channels);
         index--;
     }
-    if (code == OP_MATMUL || code == OP_GEMM) { /* where it has a wish, it is faster than oneDNN's */
-        const rt_kernel *packed = code == OP_MATMUL ? OP_CHOSEN(MATMUL, &rt_kernel_packed_product)
-                                                    : OP_CHOSEN(GEMM, &rt_kernel_packed_product);
-        if (index == 0) return packed;
-        index--;
+    if (code == OP_MATMUL || code == OP_GEMM) { /* where they have a wish, they are faster than others */
+        if (index == 0)
+            return code == OP_MATMUL ? OP_CHOSEN(MATMUL, &rt_kernel_packed_product)
+                                     : OP_CHOSEN(GEMM, &rt_kernel_packed_product);
+        if (index == 1)
+            return code == OP_MATMUL ? OP_CHOSEN(MATMUL, &rt_kernel_packed_halves)
+                                     : OP_CHOSEN(GEMM, &rt_kernel_packed_halves);
+        index -= 2;
     }
     if (onednn) {
         if (index == 0) return onednn;

@@ -15,7 +15,7 @@
  * share the columns.
  */
 #include "runtime/kernels/portable/lanes.h"
-#include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/packed_product.h"
 #include <string.h>
 
 enum {
@@ -30,40 +30,30 @@ enum {
     MARK_BYTES = RT_ALIGNMENT
 };
 
-typedef struct packed_product {
-    op_dtype stored; /* what panels hold */
-    int64_t rows, depth, columns;
-    int64_t b_depth, b_column; /* strides of the weights as the model has them */
-    float alpha, beta;
-    enum { BIAS_NONE, BIAS_ONE, BIAS_COLUMNS } bias;
-    rt_activation activation;
-} packed_product;
-
 /* ---- shapes -------------------------------------------------------------------------------------------- */
 
-static bool read_bias(const op_call *call, packed_product *product) {
-    product->bias = BIAS_NONE;
+static bool read_bias(const op_call *call, rt_packed_product *product) {
+    product->bias = RT_BIAS_NONE;
     if (!op_input_present(call, 2)) return true;
     const op_tensor *bias = &call->inputs[2];
     int64_t elements;
-    if (bias->type.dtype != OP_FLOAT || bias->type.layout != OP_LAYOUT_ROW_MAJOR) return false;
+    if (bias->type.dtype != product->dtype || bias->type.layout != OP_LAYOUT_ROW_MAJOR) return false;
     if (bias->type.shape.rank < 0 || !op_shape_elements(&bias->type.shape, &elements)) return false;
     const int32_t rank = bias->type.shape.rank;
     const int64_t last = rank ? bias->type.shape.dims[rank - 1] : 1;
     if (elements != last || (last != 1 && last != product->columns)) return false;
-    product->bias = last == 1 ? BIAS_ONE : BIAS_COLUMNS;
+    product->bias = last == 1 ? RT_BIAS_ONE : RT_BIAS_COLUMNS;
     return true;
 }
 
-/* False where the application is none of ours. The number of rows may be open: then it is -1. */
-static bool read_product(const op_call *call, packed_product *product) {
+bool rt_packed_product_read(const op_call *call, rt_packed_product *product) {
     if ((call->code != OP_MATMUL && call->code != OP_GEMM) || call->input_count < 2 || call->input_count > 3)
         return false;
     const op_type *x = &call->inputs[0].type, *weights = &call->inputs[1].type, *y = &call->outputs[0].type;
     const bool gemm = call->code == OP_GEMM;
     size_t count;
-    if (x->dtype != OP_FLOAT || y->dtype != OP_FLOAT) return false;
-    if (weights->dtype != OP_FLOAT && !rt_is_half(weights->dtype)) return false;
+    if (y->dtype != x->dtype || (x->dtype != OP_FLOAT && !rt_is_half(x->dtype))) return false;
+    if (weights->dtype != x->dtype && !(x->dtype == OP_FLOAT && rt_is_half(weights->dtype))) return false;
     if (x->layout != OP_LAYOUT_ROW_MAJOR || y->layout != OP_LAYOUT_ROW_MAJOR) return false;
     if (x->shape.rank < 1 || weights->shape.rank != 2 || !op_shape_known(&weights->shape)) return false;
     if (op_attribute_integers(&call->attributes, "ouro.left", &count) ||
@@ -71,45 +61,23 @@ static bool read_product(const op_call *call, packed_product *product) {
         op_attribute_integer(&call->attributes, "transA", 0))
         return false;
     const bool turned = gemm && op_attribute_integer(&call->attributes, "transB", 0) != 0;
-    *product = (packed_product){.stored = weights->dtype,
-                                .rows = 1,
-                                .depth = weights->shape.dims[turned],
-                                .columns = weights->shape.dims[!turned],
-                                .b_depth = turned ? 1 : weights->shape.dims[1],
-                                .b_column = turned ? weights->shape.dims[1] : 1,
-                                .alpha = gemm ? op_attribute_real(&call->attributes, "alpha", 1) : 1,
-                                .beta = gemm ? op_attribute_real(&call->attributes, "beta", 1) : 1};
+    *product = (rt_packed_product){.dtype = x->dtype,
+                                   .stored = weights->dtype,
+                                   .rows = 1,
+                                   .depth = weights->shape.dims[turned],
+                                   .columns = weights->shape.dims[!turned],
+                                   .b_depth = turned ? 1 : weights->shape.dims[1],
+                                   .b_column = turned ? weights->shape.dims[1] : 1,
+                                   .alpha = gemm ? op_attribute_real(&call->attributes, "alpha", 1) : 1,
+                                   .beta = gemm ? op_attribute_real(&call->attributes, "beta", 1) : 1};
     if (x->shape.dims[x->shape.rank - 1] != product->depth) return false;
-    if (product->alpha != 1 && product->stored != OP_FLOAT) return false;
+    if (product->alpha != 1 && product->stored != product->dtype) return false;
     for (int32_t i = 0; i < x->shape.rank - 1; i++) {
         if (x->shape.dims[i] < 0) product->rows = -1;
         else if (product->rows >= 0) product->rows *= x->shape.dims[i]; /* no more than the elements of x */
     }
     return product->depth >= 2 && product->columns >= LEAST_COLUMNS && read_bias(call, product) &&
            rt_activation_read(&call->attributes, &product->activation);
-}
-
-static int64_t panel_count(const packed_product *product) {
-    return (product->columns + RT_PANEL - 1) / RT_PANEL;
-}
-
-/* Bytes of one stored weight. */
-static size_t weight_bytes(const packed_product *product) {
-    return product->stored == OP_FLOAT ? sizeof(float) : sizeof(uint16_t);
-}
-
-static bool packed_bytes(const packed_product *product, size_t *bytes) {
-    return base_size_multiply((size_t)panel_count(product), (size_t)product->depth, bytes) &&
-           base_size_multiply(*bytes, RT_PANEL * weight_bytes(product), bytes) &&
-           base_size_add(*bytes, MARK_BYTES, bytes);
-}
-
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    packed_product product;
-    size_t bytes;
-    (void)environment;
-    return read_product(call, &product) && call->inputs[1].type.layout == OP_LAYOUT_PACKED &&
-           packed_bytes(&product, &bytes) && call->inputs[1].type.packed_bytes == bytes;
 }
 
 /* Machines on which the tiles are as fast as any (measured by tests/bench/bench_kernels.c with AVX-512 alone). */
@@ -121,17 +89,44 @@ static bool is_fast_here(void) {
 #endif
 }
 
-static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
-    packed_product product;
-    if (!read_product(call, &product)) return false;
+bool rt_packed_product_wanted(const op_call *call, const rt_environment *environment,
+                              const rt_packed_product *product) {
     if (!call->inputs[1].data || call->inputs[1].type.layout != OP_LAYOUT_ROW_MAJOR) return false;
-    const int64_t wide = panel_count(&product) * RT_PANEL;
-    const bool only = product.stored != OP_FLOAT; /* no other kernel takes them */
-    if (!only && (environment->portable_only || !is_fast_here())) return false;
-    if (4 * (wide - product.columns) > product.columns || (product.rows == 0 && !only)) return false;
-    if (product.rows > 0 && !only &&
-        (double)product.rows * (double)product.depth * (double)product.columns < SMALL_WORK)
-        return false;
+    const int64_t wide = rt_panel_count(product) * RT_PANEL;
+    if (4 * (wide - product->columns) > product->columns) return false;
+    if (product->stored != product->dtype) return true; /* no other kernel takes them */
+    if (environment->portable_only || !is_fast_here() || product->rows == 0) return false;
+    return product->rows < 0 ||
+           (double)product->rows * (double)product->depth * (double)product->columns >= SMALL_WORK;
+}
+
+/* The applications of this kernel are those in float, whatever the weights are stored in. */
+static bool read_product(const op_call *call, rt_packed_product *product) {
+    return rt_packed_product_read(call, product) && product->dtype == OP_FLOAT;
+}
+
+/* Bytes of one stored weight. */
+static size_t weight_bytes(const rt_packed_product *product) {
+    return product->stored == OP_FLOAT ? sizeof(float) : sizeof(uint16_t);
+}
+
+static bool packed_bytes(const rt_packed_product *product, size_t *bytes) {
+    return base_size_multiply((size_t)rt_panel_count(product), (size_t)product->depth, bytes) &&
+           base_size_multiply(*bytes, RT_PANEL * weight_bytes(product), bytes) &&
+           base_size_add(*bytes, MARK_BYTES, bytes);
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    rt_packed_product product;
+    size_t bytes;
+    (void)environment;
+    return read_product(call, &product) && call->inputs[1].type.layout == OP_LAYOUT_PACKED &&
+           packed_bytes(&product, &bytes) && call->inputs[1].type.packed_bytes == bytes;
+}
+
+static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
+    rt_packed_product product;
+    if (!read_product(call, &product) || !rt_packed_product_wanted(call, environment, &product)) return false;
     *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
     preference->inputs[1] = OP_LAYOUT_PACKED;
     return packed_bytes(&product, &preference->packed_bytes[1]);
@@ -139,7 +134,7 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
 
 static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
                         const op_tensor *source, void *packed, base_report *report) {
-    packed_product product;
+    rt_packed_product product;
     (void)environment;
     if (input != 1 || !read_product(call, &product))
         return base_fail(report, BASE_INVALID, "input %u of this product is not packed", input);
@@ -238,7 +233,7 @@ static row_functions best_row(op_dtype stored) {
 /* ---- running ------------------------------------------------------------------------------------------- */
 
 typedef struct packed_job {
-    const packed_product *product;
+    const rt_packed_product *product;
     const float *x, *bias;
     const char *panels;
     float *y;
@@ -246,7 +241,8 @@ typedef struct packed_job {
 
 /* The weights of the panel that begins at this column, from this depth on. */
 static const void *panels_at(const packed_job *job, int64_t column, int64_t depth) {
-    return job->panels + (size_t)(column * job->product->depth + depth * RT_PANEL) * weight_bytes(job->product);
+    return job->panels +
+           (size_t)(column * job->product->depth + depth * RT_PANEL) * weight_bytes(job->product);
 }
 
 RT_CLONES static void add_bias(const float *bias, float beta, int64_t columns, float *y) {
@@ -259,15 +255,15 @@ RT_CLONES static void add_one(float bias, int64_t columns, float *y) {
 
 /* What is left to do for some finished sums of a row, from `column` on. */
 static void finish(const packed_job *job, int64_t column, int64_t columns, float *y) {
-    const packed_product *product = job->product;
-    if (product->bias == BIAS_COLUMNS) add_bias(job->bias + column, product->beta, columns, y);
-    else if (product->bias == BIAS_ONE) add_one(product->beta * job->bias[0], columns, y);
+    const rt_packed_product *product = job->product;
+    if (product->bias == RT_BIAS_COLUMNS) add_bias(job->bias + column, product->beta, columns, y);
+    else if (product->bias == RT_BIAS_ONE) add_one(product->beta * job->bias[0], columns, y);
     rt_activation_fused(&product->activation, y, columns); /* as the sums before it */
 }
 
 /* Columns [first, end) of one row, `first` at the beginning of a panel. */
 static void run_row(const packed_job *job, int64_t row, int64_t first, int64_t end) {
-    const packed_product *product = job->product;
+    const rt_packed_product *product = job->product;
     const int64_t depth = product->depth;
     const float *a = job->x + row * depth;
     float *y = job->y + row * product->columns;
@@ -292,7 +288,7 @@ typedef struct block {
 
 /* The rows of one tile over a block. */
 static void run_tile(const packed_job *job, const block *b, int64_t row, int64_t rows) {
-    const packed_product *product = job->product;
+    const rt_packed_product *product = job->product;
     const int64_t column = b->column, columns = b->columns, from = b->from, depth = b->depth;
     _Alignas(RT_ALIGNMENT) float copied[TILE_ROWS * BLOCK_DEPTH];
     const float *a = job->x + row * product->depth + from;
@@ -322,7 +318,7 @@ static void run_tile(const packed_job *job, const block *b, int64_t row, int64_t
 }
 
 static void run_columns(const packed_job *job, int64_t first, int64_t end) {
-    const packed_product *product = job->product;
+    const rt_packed_product *product = job->product;
     if (product->rows == 1) {
         if (first < end) run_row(job, 0, first, end);
         return;
@@ -358,11 +354,11 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
                        void *scratch, base_report *report) {
     (void)scratch;
     (void)report;
-    const packed_product *product = prepared->state;
+    const rt_packed_product *product = prepared->state;
     packed_job job = {.product = product,
                       .x = inputs[0].data,
                       .panels = inputs[1].data,
-                      .bias = product->bias != BIAS_NONE ? inputs[2].data : NULL,
+                      .bias = product->bias != RT_BIAS_NONE ? inputs[2].data : NULL,
                       .y = outputs[0].data};
     const double work = (double)product->rows * (double)product->depth * (double)product->columns;
     if (product->rows == 0) return BASE_OK;
@@ -372,7 +368,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    packed_product *product = BASE_NEW(arena, packed_product);
+    rt_packed_product *product = BASE_NEW(arena, rt_packed_product);
     if (!product) return base_fail_memory(report);
     if (!accepts(call, environment) || !read_product(call, product) || product->rows < 0)
         return base_fail(report, BASE_INVALID, "this is no product with weights in panels");
@@ -383,7 +379,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
 
 /* Another number of rows. */
 static bool adapt(const op_call *call, const rt_environment *environment, rt_prepared *prepared) {
-    packed_product *product = prepared->state;
+    rt_packed_product *product = prepared->state;
     return accepts(call, environment) && read_product(call, product) && product->rows >= 0;
 }
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_pair_products.c: products of bfloat16, bit by bit on machines with an instruction for pairs, else within their rounding: rows,
- * columns and depths of every kind, transpositions, stacks, what is added, threads; NaN, infinities and the least numbers.
+ * columns and depths of every kind, transpositions, stacks, what is added, threads; NaN, infinities and the least numbers. And products of
+ * float16 and bfloat16 with weights in panels.
  */
+#include "runtime/kernels/portable/half_tiles.h"
 #include "runtime/kernels/portable/pair_tiles.h"
+#include "tests/support/allocations.h"
 #include "tests/support/application.h"
 #include <inttypes.h>
 #include <math.h>
@@ -116,6 +119,167 @@ static void test_tiles(void **state) {
                     fail_msg("%d x %d: row %d, column %d", (int)rows, (int)columns, (int)row, (int)column);
             }
         }
+    }
+}
+
+static float half_element(op_dtype dtype, const uint16_t *data, int64_t index) {
+    return dtype == OP_BFLOAT16 ? base_float_from_bfloat16(data[index]) : base_float_from_half(data[index]);
+}
+
+/* One after the other, each product and its addition rounded once. */
+static float sum_in_order(op_dtype dtype, float sum, const float *a, int64_t a_depth, const uint16_t *b,
+                          int64_t b_depth, int64_t depth) {
+    for (int64_t k = 0; k < depth; k++) sum = fmaf(a[k * a_depth], half_element(dtype, b, k * b_depth), sum);
+    return sum;
+}
+
+/* The tiles that make floats in registers, of both types. */
+static void test_half_tiles(void **state) {
+    (void)state;
+    if (!rt_half_tiles_here()) skip();
+    enum { ROWS = 30, DEPTH = 19, COLUMNS = 100 };
+    static float a[ROWS * DEPTH], c[ROWS * (COLUMNS + 3)];
+    static uint16_t b[DEPTH * COLUMNS], panels[(COLUMNS + RT_PANEL) * (DEPTH + 1)];
+    for (int64_t rows = 1; rows <= ROWS; rows++) {
+        for (int64_t columns = 1; columns <= COLUMNS; columns += columns < 40 ? 1 : 13) {
+            uint64_t seed = (uint64_t)(rows * 1000 + columns);
+            const int64_t depth = 1 + (rows * 7 + columns) % DEPTH;
+            const bool add = (rows + columns) % 2, turned = columns % 3 == 0;
+            const op_dtype dtype = (rows + columns) % 5 < 2 ? OP_BFLOAT16 : OP_FLOAT16;
+            for (int64_t i = 0; i < rows * depth; i++) a[i] = random_float(&seed);
+            for (int64_t i = 0; i < depth * columns; i++)
+                b[i] = dtype == OP_BFLOAT16 ? base_bfloat16_from_float(random_float(&seed))
+                                            : base_half_from_float(random_float(&seed));
+            rt_pairs_pack(b, columns, 1, depth, columns, panels);
+            for (int64_t i = 0; i < ROWS * (COLUMNS + 3); i++) c[i] = 0.5f;
+            rt_half_tiles_run(&(rt_half_tiles){.dtype = dtype,
+                                               .rows = rows,
+                                               .columns = columns,
+                                               .depth = depth,
+                                               .a = a,
+                                               .a_row = turned ? 1 : depth,
+                                               .a_depth = turned ? rows : 1,
+                                               .panels = panels,
+                                               .panel_step = rt_pairs_of(depth) * RT_PAIR_ELEMENTS,
+                                               .c = c,
+                                               .c_row = COLUMNS + 3,
+                                               .add = add});
+            for (int64_t i = 0; i < ROWS * (COLUMNS + 3); i++) {
+                const int64_t row = i / (COLUMNS + 3), column = i % (COLUMNS + 3);
+                const float want = row < rows && column < columns
+                                       ? sum_in_order(dtype, add ? 0.5f : 0, a + (turned ? row : row * depth),
+                                                      turned ? rows : 1, b + column, columns, depth)
+                                       : 0.5f;
+                if (memcmp(&c[i], &want, sizeof want) != 0)
+                    fail_msg("%d x %d: row %d, column %d", (int)rows, (int)columns, (int)row, (int)column);
+            }
+        }
+    }
+}
+
+static const rt_kernel *packed_kernel(void) {
+    return rt_kernel_of(OP_MATMUL, "portable.packed_halves");
+}
+
+static op_tensor run_packed(application *app, const op_call *call, int threads) {
+    const rt_environment environment = {.threads = threads};
+    op_tensor output = call->outputs[0];
+    rt_prepared prepared;
+    assert_true(op_type_bytes(&output.type, &output.bytes));
+    output.data = application_memory(app, output.bytes);
+    memset(output.data, 0x7f, output.bytes);
+    assert_int_equal(
+        rt_kernel_prepare(packed_kernel(), call, &environment, &app->arena, &prepared, &app->report),
+        BASE_OK);
+    assert_int_equal(prepared.scratch_bytes, 0);
+    rt_threads_warm(threads);
+    const size_t before = allocations_count();
+    assert_int_equal(prepared.run(&prepared, call->inputs, &output, NULL, &app->report), BASE_OK);
+    assert_int_equal(allocations_count(), before);
+    rt_kernel_release(&prepared);
+    return output;
+}
+
+/* Weights in panels: what the matrix as it lies gives, on any number of threads; and with another number of rows than was prepared for. */
+static void test_packed(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 200; round++) {
+        uint64_t seed = round * 7001;
+        const op_dtype dtype = round % 2 ? OP_BFLOAT16 : OP_FLOAT16;
+        const int64_t rows = random_range(&seed, 1, round % 3 ? 14 : 140),
+                      depth = round % 8 == 0   ? random_range(&seed, 1, 2) * 2048
+                              : round % 8 == 4 ? random_range(&seed, 500, 1200)
+                                               : random_range(&seed, 2, 90),
+                      columns = random_range(&seed, 16, round % 5 ? 100 : 700),
+                      form = random_range(&seed, 0, 2) * random_range(&seed, 0, 1);
+        const bool turned = round % 4 < 2;
+        application app;
+        application_gemm(&app, dtype, rows, depth, columns, false, turned, form, &seed);
+        if (round % 3 == 0) application_real(&app, "alpha", 0.75f);
+        if (round % 3 == 1) application_real(&app, "beta", -1.5f);
+        if (round % 7 == 0) application_text(&app, "ouro.activation", round % 2 ? "Relu" : "Sigmoid");
+        assert_int_equal(application_infer(&app), BASE_OK);
+        op_call call = app.call;
+        op_tensor inputs[APPLICATION_INPUTS];
+        memcpy(inputs, app.inputs, sizeof inputs);
+        call.inputs = inputs;
+        const size_t bytes = (size_t)((columns + 15) / 16 * 16 * rt_pairs_of(depth) * 2) * sizeof(uint16_t);
+        const rt_environment environment = {.threads = 1};
+        rt_preference preference;
+#if defined(__x86_64__) && defined(__GNUC__)
+        const bool wanted = __builtin_cpu_supports("avx512f") &&
+                            4 * ((columns + 15) / 16 * 16 - columns) <= columns &&
+                            rows * depth * columns >= 4096;
+#else
+        const bool wanted = false;
+#endif
+        assert_int_equal(packed_kernel()->prefer(&call, &environment, &preference), wanted);
+        if (wanted) assert_int_equal(preference.packed_bytes[1], bytes);
+        assert_false(packed_kernel()->prefer(&call, &(rt_environment){.threads = 1, .portable_only = true},
+                                             &preference));
+        inputs[1].type.layout = OP_LAYOUT_PACKED;
+        inputs[1].type.packed_bytes = bytes;
+        inputs[1].data = application_memory(&app, bytes);
+        assert_int_equal(
+            packed_kernel()->pack(&call, &environment, 1, &app.inputs[1], inputs[1].data, &app.report),
+            BASE_OK);
+        assert_true(packed_kernel()->accepts(&call, &environment));
+        const op_tensor got = run_packed(&app, &call, 1),
+                        other = run_packed(&app, &call, 2 + (int)(round % 2));
+        assert_memory_equal(got.data, other.data, got.bytes);
+        const uint16_t *x = app.inputs[0].data, *w = app.inputs[1].data,
+                       *c = form ? app.inputs[2].data : NULL;
+        const float alpha = op_attribute_real(&app.call.attributes, "alpha", 1),
+                    beta = op_attribute_real(&app.call.attributes, "beta", 1);
+        for (int64_t i = 0; i < rows * columns; i++) {
+            const int64_t row = i / columns, column = i % columns;
+            double sum = 0, weight = 0;
+            for (int64_t k = 0; k < depth; k++) {
+                const double product =
+                    (double)half_element(dtype, x, row * depth + k) *
+                    (double)half_element(dtype, w, turned ? column * depth + k : k * columns + column);
+                sum += product;
+                weight += fabs(product);
+            }
+            sum *= (double)alpha;
+            if (c) sum += (double)beta * (double)half_element(dtype, c, form == 2 ? column : 0);
+            if (round % 7 == 0) sum = round % 2 ? fmax(sum, 0) : 1 / (1 + exp(-sum));
+            const double value = (double)half_element(dtype, got.data, i);
+            if (!(fabs(value - sum) <=
+                  ldexp(fabs(sum), dtype == OP_BFLOAT16 ? -8 : -11) + ldexp(weight + 1, -18)))
+                fail_msg("round %" PRIu64 ", element %" PRId64 ": %g, expected %g", round, i, value, sum);
+        }
+        /* A row by itself gives the same bits as among others. */
+        op_call few = call;
+        op_tensor some[APPLICATION_INPUTS], output = app.outputs[0];
+        memcpy(some, inputs, sizeof some);
+        some[0].type.shape.dims[0] = output.type.shape.dims[0] = 1;
+        some[0].data = app.inputs[0].data;
+        output.bytes = (size_t)columns * sizeof(uint16_t);
+        few.inputs = some;
+        few.outputs = &output;
+        assert_memory_equal(run_packed(&app, &few, 1).data, got.data, output.bytes);
+        application_free(&app);
     }
 }
 
@@ -279,6 +443,7 @@ static void test_least_numbers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_panels),      cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_half_tiles),  cmocka_unit_test(test_packed),
         cmocka_unit_test(test_gemm),        cmocka_unit_test(test_matmul),
         cmocka_unit_test(test_odd_numbers), cmocka_unit_test(test_least_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* packed_product.h: what the kernels of MatMul and Gemm with a constant right matrix in panels share. */
+#ifndef OURO_PACKED_PRODUCT_H
+#define OURO_PACKED_PRODUCT_H
+
+#include "runtime/kernels/portable/product.h"
+
+/* Y = activation(alpha * X W + beta * bias) with rows of X side by side. */
+typedef struct rt_packed_product {
+    op_dtype dtype;  /* of X, of the bias and of Y: float, float16 or bfloat16 */
+    op_dtype stored; /* of W: the same, or a half where the others are float */
+    int64_t rows, depth, columns;
+    int64_t b_depth, b_column; /* strides of the weights as the model has them */
+    float alpha, beta;
+    enum { RT_BIAS_NONE, RT_BIAS_ONE, RT_BIAS_COLUMNS } bias;
+    rt_activation activation;
+} rt_packed_product;
+
+/* False where the application is none of theirs. The number of rows may be open: then it is -1. */
+bool rt_packed_product_read(const op_call *call, rt_packed_product *product);
+
+/* Weights of this application are worth being laid in panels of RT_PANEL columns: the matrix is constant, panels are full for the most part,
+ * there is enough work, and the machine is one on which that is faster. */
+bool rt_packed_product_wanted(const op_call *call, const rt_environment *environment,
+                              const rt_packed_product *product);
+
+static inline int64_t rt_panel_count(const rt_packed_product *product) {
+    return (product->columns + RT_PANEL - 1) / RT_PANEL;
+}
+
+#endif
