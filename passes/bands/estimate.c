@@ -194,6 +194,9 @@ band_estimate band_estimate_node(const ir_node *node, bool by_rows, double bytes
         own.seconds = own.products =
             convolution_seconds(node, threads, rates, &weights) / (cost->faster > 0 ? cost->faster : 1);
     if (cost->faster > 0) weights /= sizeof(float);
+    const double at_once = rt_products_at_once(ir_input(node, 0)->type.dtype, environment);
+    own.seconds /= at_once;
+    own.products /= at_once;
     own.far = far_seconds(rates, bytes);
     own.again = cost->call + (cost->weights > 0 ? weights / cost->weights : 0);
     own.seconds += moved / cost->moved + (rates->included ? 0 : own.again + own.far);

@@ -12,6 +12,9 @@
 /* Which table it is: plans of this environment run on vectors of 16 floats. */
 bool rt_has_wide_vectors(const rt_environment *environment);
 
+/* How many products of numbers of this type take as long as one of floats: more than one of bfloat16, where the machine multiplies it. */
+double rt_products_at_once(op_dtype dtype, const rt_environment *environment);
+
 /* rt_kernel.estimate of direct convolutions: their products at the rate of the table. */
 bool rt_direct_convolution_estimate(const op_call *call, const rt_environment *environment,
                                     size_t scratch_limit, rt_cost *cost);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_pair_products.c: products of bfloat16, bit by bit on machines with an instruction for pairs, else within their rounding: rows,
  * columns and depths of every kind, transpositions, stacks, what is added, threads; NaN, infinities and the least numbers. And products of
- * float16 and bfloat16 with weights in panels.
+ * float16 and bfloat16 with weights in panels, and convolutions of bfloat16.
  */
 #include "runtime/kernels/portable/half_tiles.h"
 #include "runtime/kernels/portable/pair_tiles.h"
@@ -440,10 +440,153 @@ static void test_least_numbers(void **state) {
     }
 }
 
+/* The convolution in three spatial dimensions that an application is. */
+typedef struct convolution {
+    int64_t images, group, channels, filters, input[3], output[3], kernel[3], stride[3], dilation[3],
+        before[3];
+} convolution;
+
+/* What position `at` sees of window element k of the depth, 0 for padding. */
+static uint16_t seen(const convolution *c, const uint16_t *x, int64_t k, int64_t at) {
+    const int64_t taps = c->kernel[0] * c->kernel[1] * c->kernel[2], tap = k % taps;
+    const int64_t taps_of[3] = {tap / c->kernel[2] / c->kernel[1], tap / c->kernel[2] % c->kernel[1],
+                                tap % c->kernel[2]},
+                  places[3] = {at / c->output[2] / c->output[1], at / c->output[2] % c->output[1],
+                               at % c->output[2]};
+    int64_t index = k / taps;
+    for (int i = 0; i < 3; i++) {
+        const int64_t place = places[i] * c->stride[i] - c->before[i] + taps_of[i] * c->dilation[i];
+        if (place < 0 || place >= c->input[i]) return 0;
+        index = index * c->input[i] + place;
+    }
+    return x[index];
+}
+
+static void draw_convolution(convolution *c, uint64_t round, uint64_t *seed) {
+    const bool deep = round % 6 == 0, points = round % 5 == 0;
+    *c = (convolution){.images = random_range(seed, 1, 2),
+                       .group = random_range(seed, 1, 2),
+                       .channels = random_range(seed, 1, deep ? 70 : 9),
+                       .filters = random_range(seed, 4, round % 7 == 0 ? 250 : 30)};
+    for (int i = 0; i < 3; i++) {
+        const bool there = i > 0 || round % 4 == 0;
+        c->kernel[i] = there && !points ? random_range(seed, 1, 4) : 1;
+        c->stride[i] = there ? random_range(seed, 1, round % 3 ? 2 : 3) : 1;
+        c->dilation[i] = there ? random_range(seed, 1, 2) : 1;
+        c->before[i] = there ? random_range(seed, 0, 2) : 0;
+        if (c->kernel[i] == 1 && round % 10 == 0) c->stride[i] = 1, c->before[i] = 0; /* nothing to gather */
+        const int64_t span = (c->kernel[i] - 1) * c->dilation[i] + 1;
+        c->input[i] = there ? span + random_range(seed, 0, i == 2 && round % 2 ? 60 : 8) : 1;
+        if (there && c->input[i] < 4) c->input[i] = 4;
+        c->output[i] = (c->input[i] + 2 * c->before[i] - span) / c->stride[i] + 1;
+    }
+}
+
+static void test_convolutions(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 150; round++) {
+        uint64_t seed = round * 50021;
+        convolution c;
+        draw_convolution(&c, round, &seed);
+        const int64_t depth = c.channels * c.kernel[0] * c.kernel[1] * c.kernel[2],
+                      positions = c.output[0] * c.output[1] * c.output[2],
+                      size = c.input[0] * c.input[1] * c.input[2];
+        const bool bias = round % 2, residual = round % 3 == 0;
+        uint16_t *first = NULL;
+        application app[2];
+        for (int t = 0; t < 2; t++) {
+            application *own = &app[t];
+            uint64_t same = seed;
+            application_init(own, OP_CONV);
+            application_random(own, OP_BFLOAT16, 5,
+                               DIMS(c.images, c.group * c.channels, c.input[0], c.input[1], c.input[2]),
+                               &same);
+            application_random(own, OP_BFLOAT16, 5,
+                               DIMS(c.group * c.filters, c.channels, c.kernel[0], c.kernel[1], c.kernel[2]),
+                               &same);
+            if (bias) application_random(own, OP_BFLOAT16, 1, DIMS(c.group * c.filters), &same);
+            else application_absent(own);
+            if (residual)
+                application_random(own, OP_BFLOAT16, 5,
+                                   DIMS(c.images, c.group * c.filters, c.output[0], c.output[1], c.output[2]),
+                                   &same);
+            application_integer(own, "group", c.group);
+            application_integers(own, "strides", 3, c.stride);
+            application_integers(own, "dilations", 3, c.dilation);
+            application_integers(
+                own, "pads", 6,
+                DIMS(c.before[0], c.before[1], c.before[2], c.before[0], c.before[1], c.before[2]));
+            if (round % 4 == 1) application_text(own, "ouro.activation", "Relu");
+            application_run(own, "portable.convolution", t ? 2 + (int)(round % 2) : 1);
+            if (!first) first = own->outputs[0].data;
+            assert_memory_equal(own->outputs[0].data, first, own->outputs[0].bytes);
+        }
+        const uint16_t *x = app->inputs[0].data, *w = app->inputs[1].data;
+        for (int64_t i = 0; i < c.images * c.group * c.filters * positions; i += i % 3 + 1) {
+            const int64_t at = i % positions, map = i / positions % (c.group * c.filters),
+                          image = i / positions / (c.group * c.filters);
+            const uint16_t *channels = x + (image * c.group + map / c.filters) * c.channels * size,
+                           *weights = w + map * depth;
+            float sum = residual ? element(app->inputs[3].data, i) : 0;
+            double exact = (double)sum, weight = fabs(exact);
+            for (int64_t k = 0; k < depth; k += 2) {
+                const uint16_t both[2] = {seen(&c, channels, k, at),
+                                          k + 1 < depth ? seen(&c, channels, k + 1, at) : 0};
+                sum = sum_of_pairs(sum, weights + k, 1, both, 1, depth - k < 2 ? 1 : 2);
+                for (int64_t j = k; j < k + 2 && j < depth; j++) {
+                    exact += (double)element(weights, j) * (double)element(both, j - k);
+                    weight += fabs((double)element(weights, j) * (double)element(both, j - k));
+                }
+            }
+            if (bias) {
+                sum += element(app->inputs[2].data, map);
+                exact += (double)element(app->inputs[2].data, map);
+            }
+            if (round % 4 == 1) sum = sum > 0 ? sum : 0, exact = fmax(exact, 0);
+            /* Few positions see each filter by itself, long strides are gathered as floats. */
+            const bool pairs = c.stride[2] <= 2 && !(positions <= 8 && depth >= 64);
+            const uint16_t got = ((const uint16_t *)app->outputs[0].data)[i];
+            if (pairs) check_result(app, i, sum, exact, weight + 1, round);
+            else if (!(fabs((double)element(&got, 0) - exact) <=
+                       ldexp(fabs(exact), -8) + ldexp(weight + 1, -18)))
+                fail_msg("round %" PRIu64 ", element %" PRId64 ": %g, expected %g", round, i,
+                         (double)element(&got, 0), exact);
+        }
+        application_free(&app[0]);
+        application_free(&app[1]);
+    }
+}
+
+/* The prediction knows them: a convolution of bfloat16 takes less than one of floats where the machine multiplies it, and in portable plans,
+ * which do not depend on the machine, as long. */
+static void test_prediction(void **state) {
+    (void)state;
+    rt_cost costs[2][2];
+    for (int half = 0; half < 2; half++) {
+        uint64_t seed = 1;
+        application app;
+        const op_dtype dtype = half ? OP_BFLOAT16 : OP_FLOAT;
+        application_init(&app, OP_CONV);
+        application_random(&app, dtype, 4, DIMS(1, 16, 9, 9), &seed);
+        application_random(&app, dtype, 4, DIMS(16, 16, 3, 3), &seed);
+        assert_int_equal(application_infer(&app), BASE_OK);
+        for (int portable = 0; portable < 2; portable++) {
+            const rt_environment environment = {.threads = 1, .portable_only = portable};
+            assert_true(rt_kernel_of(OP_CONV, "portable.convolution")
+                            ->estimate(&app.call, &environment, 0, &costs[half][portable]));
+        }
+        application_free(&app);
+    }
+    assert_true(costs[1][1].seconds == costs[0][1].seconds);
+    if (rt_pairs_here()) assert_true(costs[1][0].seconds < costs[0][0].seconds);
+    else assert_true(costs[1][0].seconds == costs[0][0].seconds);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_panels),      cmocka_unit_test(test_tiles),
         cmocka_unit_test(test_half_tiles),  cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_prediction),  cmocka_unit_test(test_convolutions),
         cmocka_unit_test(test_gemm),        cmocka_unit_test(test_matmul),
         cmocka_unit_test(test_odd_numbers), cmocka_unit_test(test_least_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
