@@ -128,7 +128,7 @@ ir_node *pass_only_reader(const ir_node *node, op_code code);
 ir_value *pass_other_operand(const ir_node *node, const ir_value *known);
 /* A node of this graph and of this operator makes the value (which may be NULL). */
 bool pass_is_made_by(const ir_value *value, const ir_graph *graph, op_code code);
-/* A constant float, of at most `rank` dimensions: one number, which no result grows by. */
+/* A constant of float or 16 bits, of at most `rank` dimensions: one number, which no result grows by. */
 bool pass_read_number(const ir_value *value, int32_t rank, float *number);
 
 /* ---- copies (copy.c) ------------------------------------------------------------------------------------ */

@@ -21,10 +21,15 @@ bool pass_is_made_by(const ir_value *value, const ir_graph *graph, op_code code)
 
 bool pass_read_number(const ir_value *value, int32_t rank, float *number) {
     int64_t count;
-    if (!value || !value->constant || value->type.dtype != OP_FLOAT ||
+    if (!value || !value->constant ||
+        (value->type.dtype != OP_FLOAT && value->type.dtype != OP_FLOAT16 &&
+         value->type.dtype != OP_BFLOAT16) ||
         value->type.layout != OP_LAYOUT_ROW_MAJOR || value->type.shape.rank > rank ||
         !op_shape_elements(&value->type.shape, &count) || count != 1)
         return false;
-    *number = *(const float *)value->constant->tensor.data;
+    const void *data = value->constant->tensor.data;
+    *number = value->type.dtype == OP_FLOAT     ? *(const float *)data
+              : value->type.dtype == OP_FLOAT16 ? base_float_from_half(*(const uint16_t *)data)
+                                                : base_float_from_bfloat16(*(const uint16_t *)data);
     return true;
 }

@@ -49,6 +49,12 @@ static const float *constant_floats(const ir_value *value) {
                : NULL;
 }
 
+/* Kernels compute on it in float, and round once: what is fused is not rounded in between. */
+static bool is_computed_in_float(const ir_value *value) {
+    return value->type.dtype == OP_FLOAT || value->type.dtype == OP_FLOAT16 ||
+           value->type.dtype == OP_BFLOAT16;
+}
+
 static bool is_bare(const ir_node *node) {
     return !op_attribute_find(&node->attributes, "ouro.activation");
 }
@@ -228,7 +234,8 @@ static bool fuse_residual(fuser *f, ir_node *node) {
         const ir_value *residual = ir_input(node, 1 - i);
         if (!convolution || !is_bare(convolution) || ir_input(convolution, 3) || residual->constant) continue;
         if (!is_same_shape(&residual->type.shape, &type->shape) ||
-            !is_same_shape(&ir_input(node, i)->type.shape, &type->shape) || type->dtype != OP_FLOAT) {
+            !is_same_shape(&ir_input(node, i)->type.shape, &type->shape) ||
+            !is_computed_in_float(node->outputs[0])) {
             continue;
         }
         if (chosen && stands_before(convolution, chosen)) continue;
@@ -249,7 +256,7 @@ static bool fuse_bias(fuser *f, ir_node *node) {
         ir_node *product = only_producer(ir_input(node, i), OP_MATMUL, node->graph);
         ir_value *bias = ir_input(node, 1 - i);
         if (!product || ir_input(product, 2) || !is_bare(product) ||
-            product->outputs[0]->type.dtype != OP_FLOAT)
+            !is_computed_in_float(product->outputs[0]))
             continue;
         if (!is_same_shape(shape, &ir_input(node, i)->type.shape) || shape->rank < 1) continue;
         /* One number a column, or one in all. */
@@ -270,17 +277,13 @@ static bool fuse_bias(fuser *f, ir_node *node) {
 static bool scalar_limit(const ir_value *value, float otherwise, float *limit) {
     *limit = otherwise;
     if (!value) return true;
-    const float *data = constant_floats(value);
-    int64_t count;
-    if (!data || !op_shape_elements(&value->type.shape, &count) || count != 1) return false;
-    *limit = data[0];
-    return true;
+    return pass_read_number(value, OP_MAX_RANK, limit);
 }
 
-/* The Conv, MatMul or Gemm in float that makes `value` and has no activation yet; NULL: none. */
+/* The Conv, MatMul or Gemm in float or 16 bits that makes `value` and has no activation yet; NULL: none. */
 static ir_node *bare_host(const ir_value *value, const ir_graph *graph) {
     ir_node *host = value ? value->node : NULL;
-    if (!host || host->graph != graph || value->index != 0 || value->type.dtype != OP_FLOAT) return NULL;
+    if (!host || host->graph != graph || value->index != 0 || !is_computed_in_float(value)) return NULL;
     if (host->code != OP_CONV && host->code != OP_MATMUL && host->code != OP_GEMM) return NULL;
     return is_bare(host) ? host : NULL;
 }

@@ -13,9 +13,14 @@
 #include "passes/graph/graph.h"
 #include <math.h>
 
+/* In 16 bits it is rounded to these. */
 static bool is_number(const ir_value *value, double number, int32_t rank) {
     float is;
-    return pass_read_number(value, rank, &is) && fabs((double)is - number) < 1e-6 * number;
+    if (!pass_read_number(value, rank, &is)) return false;
+    const double unit = value->type.dtype == OP_FLOAT     ? 1e-6
+                        : value->type.dtype == OP_FLOAT16 ? 0x1p-11
+                                                          : 0x1p-8;
+    return fabs((double)is - number) < unit * number;
 }
 
 typedef struct gelu {
@@ -52,7 +57,8 @@ static bool read_products(const ir_node *sum, int32_t rank, gelu *g) {
 static bool read_gelu(ir_node *erf, gelu *g) {
     *g = (gelu){0};
     ir_value *scaled = ir_input(erf, 0);
-    if (!scaled || scaled->type.dtype != OP_FLOAT || scaled->type.layout != OP_LAYOUT_ROW_MAJOR) return false;
+    if (!scaled || scaled->type.dtype == OP_DOUBLE || scaled->type.layout != OP_LAYOUT_ROW_MAJOR)
+        return false;
     const int32_t rank = scaled->type.shape.rank;
     const bool divided = pass_is_made_by(scaled, erf->graph, OP_DIV);
     if (rank < 0 || (!divided && !pass_is_made_by(scaled, erf->graph, OP_MUL))) return false;

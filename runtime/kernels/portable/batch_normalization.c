@@ -46,7 +46,15 @@ static void normalize_map(const normalization_job *job, int64_t map, double scal
                      (float *)job->y + map * shape->size, shape->size, (float)scale, (float)shift);
         return;
     }
-    for (int64_t i = map * shape->size; i < (map + 1) * shape->size; i++) {
+    const int64_t first = map * shape->size, end = first + shape->size;
+    for (int64_t i = first; i < end && rt_is_half(shape->dtypes[0]); i += RT_HALF_BLOCK) {
+        float block[RT_HALF_BLOCK];
+        const int64_t count = end - i < RT_HALF_BLOCK ? end - i : RT_HALF_BLOCK;
+        rt_half_load(shape->dtypes[0], block, (const uint16_t *)job->inputs[0].data + i, count);
+        scale_floats(block, block, count, (float)scale, (float)shift);
+        rt_half_store(shape->dtypes[0], (uint16_t *)job->y + i, block, count);
+    }
+    for (int64_t i = first; i < end && shape->dtypes[0] == OP_DOUBLE; i++) {
         rt_element_store(shape->dtypes[0], job->y, i,
                          rt_element_load(shape->dtypes[0], job->inputs[0].data, i) * scale + shift);
     }

@@ -36,29 +36,6 @@ RT_CLONES static void brain_load(float *to, const uint16_t *from, int64_t count)
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#define HAS_HALVES_512 __builtin_cpu_supports("avx512f")
-/* The same bits. The instruction makes signalling NaNs quiet; they are left to half_load. */
-__attribute__((target("avx512f"))) static void half_load_512(float *to, const uint16_t *from, int64_t count) {
-    int64_t i = 0;
-    for (; i + 16 <= count; i += 16) {
-        const __m512 wide = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(from + i)));
-        if (_mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q)) half_load(to + i, from + i, 16);
-        else _mm512_storeu_ps(to + i, wide);
-    }
-    if (i < count) half_load(to + i, from + i, count - i);
-}
-#else
-#define HAS_HALVES_512 false
-#define half_load_512 half_load
-#endif
-
-void rt_half_load(op_dtype dtype, float *to, const uint16_t *from, int64_t count) {
-    if (dtype == OP_FLOAT16 && HAS_HALVES_512) half_load_512(to, from, count);
-    else if (dtype == OP_FLOAT16) half_load(to, from, count);
-    else brain_load(to, from, count);
-}
-
 /* The same roundings as base_half_from_float and base_bfloat16_from_float, without branches. */
 RT_CLONES static void half_store(uint16_t *to, const float *from, int64_t count) {
     RT_VECTOR for (int64_t i = 0; i < count; i++) {
@@ -92,9 +69,78 @@ RT_CLONES static void brain_store(uint16_t *to, const float *from, int64_t count
     }
 }
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HAS_HALVES_512 __builtin_cpu_supports("avx512f")
+#define HAS_HALVES_256 (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
+
+/* The same bits. The instructions make signalling NaNs quiet, and keep what a NaN holds; vectors with a NaN are left to the loops above. */
+__attribute__((target("avx512f"))) static void half_load_512(float *to, const uint16_t *from, int64_t count) {
+    int64_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        const __m512 wide = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(from + i)));
+        if (_mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q)) half_load(to + i, from + i, 16);
+        else _mm512_storeu_ps(to + i, wide);
+    }
+    if (i < count) half_load(to + i, from + i, count - i);
+}
+
+__attribute__((target("avx512f"))) static void half_store_512(uint16_t *to, const float *from,
+                                                              int64_t count) {
+    int64_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        const __m512 wide = _mm512_loadu_ps(from + i);
+        if (_mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q)) half_store(to + i, from + i, 16);
+        else
+            _mm256_storeu_si256((__m256i *)(void *)(to + i),
+                                _mm512_cvtps_ph(wide, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    }
+    if (i < count) half_store(to + i, from + i, count - i);
+}
+
+__attribute__((target("avx2,f16c"))) static void half_load_256(float *to, const uint16_t *from,
+                                                               int64_t count) {
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        const __m256 wide = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i)));
+        if (_mm256_movemask_ps(_mm256_cmp_ps(wide, wide, _CMP_UNORD_Q))) half_load(to + i, from + i, 8);
+        else _mm256_storeu_ps(to + i, wide);
+    }
+    if (i < count) half_load(to + i, from + i, count - i);
+}
+
+__attribute__((target("avx2,f16c"))) static void half_store_256(uint16_t *to, const float *from,
+                                                                int64_t count) {
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        const __m256 wide = _mm256_loadu_ps(from + i);
+        if (_mm256_movemask_ps(_mm256_cmp_ps(wide, wide, _CMP_UNORD_Q))) half_store(to + i, from + i, 8);
+        else
+            _mm_storeu_si128((__m128i *)(void *)(to + i),
+                             _mm256_cvtps_ph(wide, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    }
+    if (i < count) half_store(to + i, from + i, count - i);
+}
+#else
+#define HAS_HALVES_512 false
+#define HAS_HALVES_256 false
+#define half_load_512 half_load
+#define half_load_256 half_load
+#define half_store_512 half_store
+#define half_store_256 half_store
+#endif
+
+void rt_half_load(op_dtype dtype, float *to, const uint16_t *from, int64_t count) {
+    if (dtype != OP_FLOAT16) brain_load(to, from, count);
+    else if (HAS_HALVES_512) half_load_512(to, from, count);
+    else if (HAS_HALVES_256) half_load_256(to, from, count);
+    else half_load(to, from, count);
+}
+
 void rt_half_store(op_dtype dtype, uint16_t *to, const float *from, int64_t count) {
-    if (dtype == OP_FLOAT16) half_store(to, from, count);
-    else brain_store(to, from, count);
+    if (dtype != OP_FLOAT16) brain_store(to, from, count);
+    else if (HAS_HALVES_512) half_store_512(to, from, count);
+    else if (HAS_HALVES_256) half_store_256(to, from, count);
+    else half_store(to, from, count);
 }
 
 /* ---- elements of less than a byte ------------------------------------------------------------------------ */

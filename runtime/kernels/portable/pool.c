@@ -3,7 +3,7 @@
  *
  * The average counts, with count_include_pad, the window elements that lie in the input or its padding; never
  * those that ceil_mode puts after it. Windows that see nothing, as over an image of no elements, have the maximum that
- * padding has, the lowest number, or the average 0.
+ * padding has, the lowest number, or the average 0. A map of 16 bits becomes floats first, in scratch, and its sums are rounded once.
  */
 #include "ir/operators/window.h"
 #include "runtime/kernels/portable/pool_rows.h"
@@ -32,7 +32,13 @@ typedef struct pool_job {
     const void *x;
     void *y;
     int64_t *indices;
+    float *scratch; /* of 16 bits: for each thread a map of the input and one of the output */
 } pool_job;
+
+/* It is computed in float. */
+static bool has_floats(const pool *shape) {
+    return shape->dtype == OP_FLOAT || rt_is_half(shape->dtype);
+}
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
@@ -380,7 +386,7 @@ static bool find_parts(pool *shape, base_arena *arena) {
 
 /* Windows of floats over several elements, one plane deep. */
 static void find_lines(pool *shape) {
-    if (shape->dtype != OP_FLOAT || shape->indices || shape->global || shape->kernel[0] != 1) return;
+    if (!has_floats(shape) || shape->indices || shape->global || shape->kernel[0] != 1) return;
     if (shape->kernel[1] * shape->kernel[2] == 1) return;
     shape->rows = (rt_pool_rows){.maximum = shape->maximum,
                                  .width = shape->input[2],
@@ -415,32 +421,49 @@ static void pool_map_any(const pool_job *job, int64_t map) {
     }
 }
 
+static void pool_floats(const pool_job *job, int64_t map, float *line) {
+    const pool *shape = job->shape;
+    if (!shape->global) {
+        pool_map_float(job, map, line);
+        return;
+    }
+    const float all =
+        reduce_run((const float *)job->x + map * shape->input_size, shape->input_size, shape->maximum);
+    ((float *)job->y)[map] = shape->maximum ? all : all / (float)shape->input_size;
+}
+
+static void pool_map_half(const pool_job *job, int64_t map, int member, float *line) {
+    const pool *shape = job->shape;
+    float *in = job->scratch + member * (shape->input_size + shape->output_size),
+          *out = in + shape->input_size;
+    const pool_job own = {.shape = shape,
+                          .x = in,
+                          .y = out,
+                          .indices = job->indices ? job->indices + map * shape->output_size : NULL};
+    rt_half_load(shape->dtype, in, (const uint16_t *)job->x + map * shape->input_size, shape->input_size);
+    pool_floats(&own, 0, line);
+    rt_half_store(shape->dtype, (uint16_t *)job->y + map * shape->output_size, out, shape->output_size);
+    for (int64_t i = 0; own.indices && i < shape->output_size; i++) own.indices[i] += map * shape->input_size;
+}
+
 static void pool_member(void *context, int member, int members) {
     const pool_job *job = context;
     const pool *shape = job->shape;
     float line[RT_POOL_LINE];
     if (shape->by_lines) rt_pool_rows_begin(&shape->rows, line);
     for (int64_t map = member; map < shape->maps; map += members) {
-        if (shape->maximum && !job->indices && shape->inside[0] && shape->dtype != OP_FLOAT) {
-            pool_map_bytes(job, map);
-        } else if (shape->dtype != OP_FLOAT) {
-            pool_map_any(job, map);
-        } else if (shape->global) {
-            const float all = reduce_run((const float *)job->x + map * shape->input_size, shape->input_size,
-                                         shape->maximum);
-            ((float *)job->y)[map] = shape->maximum ? all : all / (float)shape->input_size;
-        } else {
-            pool_map_float(job, map, line);
-        }
+        if (rt_is_half(shape->dtype)) pool_map_half(job, map, member, line);
+        else if (shape->dtype == OP_FLOAT) pool_floats(job, map, line);
+        else if (shape->maximum && !job->indices && shape->inside[0]) pool_map_bytes(job, map);
+        else pool_map_any(job, map);
     }
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
-    (void)scratch;
     (void)report;
     const pool *shape = prepared->state;
-    pool_job job = {.shape = shape, .x = inputs[0].data, .y = outputs[0].data};
+    pool_job job = {.shape = shape, .x = inputs[0].data, .y = outputs[0].data, .scratch = scratch};
     if (shape->indices) job.indices = outputs[1].data;
     const double work = (double)shape->maps * (double)shape->output_size * (double)shape->kernel[0] *
                         (double)shape->kernel[1] * (double)shape->kernel[2];
@@ -470,7 +493,6 @@ static void join_rows(pool *shape) {
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    (void)environment;
     const op_shape *x = &call->inputs[0].type.shape;
     pool *shape = BASE_NEW(arena, pool);
     if (!shape) return base_fail_memory(report);
@@ -507,8 +529,14 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         shape->output_size *= shape->output[i];
     }
     join_rows(shape);
-    const bool by_rows = shape->dtype == OP_FLOAT || shape->dtype == OP_INT8 || shape->dtype == OP_UINT8;
+    const bool by_rows = has_floats(shape) || shape->dtype == OP_INT8 || shape->dtype == OP_UINT8;
     if (by_rows && !shape->global && !find_parts(shape, arena)) return base_fail_memory(report);
+    if (rt_is_half(shape->dtype)) {
+        const size_t floats = (size_t)(shape->input_size + shape->output_size) * sizeof(float);
+        if (!base_size_multiply(floats, (size_t)(environment->threads > 1 ? environment->threads : 1),
+                                &prepared->scratch_bytes))
+            return base_fail_memory(report);
+    }
     find_lines(shape);
     prepared->state = shape;
     prepared->run = run;
