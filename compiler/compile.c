@@ -40,7 +40,7 @@ static const char *planner_name_at(size_t index) {
     return at ? at->name : NULL;
 }
 
-/* How weights are stored, by name. */
+/* How weights and states are stored, by name. */
 typedef struct stored_weights {
     const char *name;
     int bits;
@@ -49,8 +49,11 @@ typedef struct stored_weights {
 
 /* The last one, without a name, for names that mean nothing, and for none. */
 static const stored_weights *find_weights(const char *name) {
-    static const stored_weights all[] = {
-        {"float16", 0, OP_FLOAT16}, {"bfloat16", 0, OP_BFLOAT16}, {"int8", 8, OP_NONE}, {"int4", 4, OP_NONE}, {0}};
+    static const stored_weights all[] = {{"float16", 0, OP_FLOAT16},
+                                         {"bfloat16", 0, OP_BFLOAT16},
+                                         {"int8", 8, OP_NONE},
+                                         {"int4", 4, OP_NONE},
+                                         {0}};
     const stored_weights *at = all;
     while (at->name && (!name || strcmp(at->name, name) != 0)) at++;
     return at;
@@ -80,6 +83,9 @@ static base_status check_options(const ouro_compile_options *options, base_repor
     if (options->weights && !find_weights(options->weights)->name)
         return base_fail(report, BASE_USAGE, "weights '%s': expected float16, bfloat16, int8 or int4",
                          options->weights);
+    if (options->state_type && find_weights(options->state_type)->type == OP_NONE)
+        return base_fail(report, BASE_USAGE, "states '%s': expected float16 or bfloat16",
+                         options->state_type);
     if (options->spill_path && !*options->spill_path)
         return base_fail(report, BASE_USAGE, "the spill file has no name");
     if (options->spill_path && options->time_limit > 0)
@@ -112,6 +118,7 @@ static pass_options options_of_passes(const ouro_compile_options *options) {
         .spill_path = options->spill_path,
         .weight_bits = find_weights(options->weights)->bits,
         .weight_type = find_weights(options->weights)->type,
+        .state_type = find_weights(options->state_type)->type,
         .exact_arithmetic = options->exact_arithmetic,
         .free_bands = !options->no_bands,
         .environment = {.threads = options->threads ? options->threads : 1,

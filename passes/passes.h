@@ -27,6 +27,7 @@
  *   recognise-gelu       graph/recognise_gelu.c        Gelu in its parts becomes the operator
  *   hoist-invariants     graph/hoist_invariants.c      what is the same in all iterations moves out of the loop
  *   carry-growth         loops/carry_growth.c          what a loop appends is carried with that axis first
+ *   halve-states         loops/halve_states.c          states that grow in half precision, if that is asked for
  *   flatten-windows      loops/flatten_windows.c       a window along an inner axis slides along all of its elements
  *   sink-scans           loops/sink_scans.c            what is made only to be scanned is made in the loop, a slice at a time
  *   quantize-weights     graph/quantize_weights.c      constant weights of products in few bits, if that is asked for
@@ -80,6 +81,7 @@
     FACT(CHECKED, "operators take the constants that they are given")                                        \
     FACT(HOISTED, "loops compute no invariants")                                                             \
     FACT(GROWTH, "what loops append is carried with that axis first")                                        \
+    FACT(HALF_STATES, "states are in half precision where that was asked for")                               \
     FACT(WINDOWS, "windows slide along one axis")                                                            \
     FACT(SUNK, "what is only scanned is made in the loop, where that takes less memory")                     \
     FACT(WEIGHTS, "weights have the bits that were asked for")                                               \

@@ -11,7 +11,7 @@
 
 typedef struct compile_arguments {
     const char *plan, *allocator, *arena_limit, *dot, *memory_map, *report, *problem, *dump_after, *times,
-        *weights;
+        *weights, *state_type;
     const char *spill;
     command_list dims, shapes, states, bounds;
     int64_t threads, max_unroll, dot_nodes;
@@ -62,6 +62,9 @@ static const command_option compile_table[] = {
     {"--weights", NULL, COMMAND_TEXT, "float16|bfloat16|int8|int4",
      "store constant weights of products in 16 bits, or in 8 or 4, in blocks; the report tells the error",
      offsetof(compile_arguments, weights)},
+    {"--states", NULL, COMMAND_TEXT, "float16|bfloat16",
+     "keep states in float that grow (caches of attention) in 16 bits",
+     offsetof(compile_arguments, state_type)},
     {"--tune", NULL, COMMAND_FLAG, NULL, "measure kernels on this machine, and choose by what they take",
      offsetof(compile_arguments, tune)},
     {"--times", NULL, COMMAND_TEXT, "FILE", "measured times: read where they are, written after --tune",
@@ -197,7 +200,8 @@ static void print_weights(const compile_result *result) {
     printf("  weights of %zu product%s in %s: %s, in float %s; error of a product at most %.2f %% (root "
            "mean "
            "square)\n",
-           sum.count, sum.count == 1 ? "" : "s", sum.type ? sum.type : bits, emit_size_print(sum.bytes, after, sizeof after),
+           sum.count, sum.count == 1 ? "" : "s", sum.type ? sum.type : bits,
+           emit_size_print(sum.bytes, after, sizeof after),
            emit_size_print(sum.float_bytes, before, sizeof before), 100 * sum.error);
 }
 
@@ -375,6 +379,7 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
         .time_limit = time_limit,
         .spill_path = given->spill,
         .weights = given->weights,
+        .state_type = given->state_type,
         .exact_arithmetic = given->exact_arithmetic,
         .no_bands = given->no_bands,
         .tune = given->tune,

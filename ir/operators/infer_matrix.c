@@ -86,8 +86,8 @@ bool op_matmul_operand(const op_call *call, uint32_t operand, op_shape *shape, i
 /* The right matrix has the type of the left one. One that our passes stored in half precision is read as floats (ouro.weights_error). */
 static base_status check_right(const op_call *call, base_report *report) {
     const op_dtype dtype = call->inputs[1].type.dtype;
-    if (op_attribute_find(&call->attributes, "ouro.weights_error") && call->inputs[0].type.dtype == OP_FLOAT &&
-        (dtype == OP_FLOAT16 || dtype == OP_BFLOAT16))
+    if (op_attribute_find(&call->attributes, "ouro.weights_error") &&
+        call->inputs[0].type.dtype == OP_FLOAT && (dtype == OP_FLOAT16 || dtype == OP_BFLOAT16))
         return BASE_OK;
     return op_check_same(call, 1, 0, report);
 }

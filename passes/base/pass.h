@@ -37,6 +37,7 @@ typedef struct pass_options {
     int weight_bits;   /* 8 or 4: of constant weights of products (quantize_weights.c); 0: as they are */
     /* OP_FLOAT16 or OP_BFLOAT16: of constant weights of products in float (halve_weights.c); OP_NONE: as they are. */
     op_dtype weight_type;
+    op_dtype state_type; /* the same of states in float that grow (halve_states.c) */
     int max_unroll;    /* the largest unroll factor of a loop (limit_unrolling.c); 0: 16 */
     struct pass_tuning *tuning; /* measured times of kernels (memory/tuning.h); NULL: predictions */
     pass_recurrent recurrent;

@@ -14,6 +14,12 @@
  * machine. Not where the scratch of the kernel is larger than the scores, nor for a few queries, whose keys are not worth packing.
  * Where extents are open: where there are as many queries as keys.
  *
+ * Keys and values that are Casts from half precision, as of caches that are kept so (halve_states.c), are read as they are, by the
+ * operator Attention too, and none of this forbids it: as floats they would be copied whole.
+ *
+ *     %f = Cast(%k: float16[...])  %g = Cast(%v: float16[...])  %a = Attention(%q, %f, %g)
+ *  => %a = Attention(%q, %k, %v) {ouro.halves = 1}
+ *
  * Needs: types, layouts, no dead nodes; bands, which go by rows of scores, are made. Breaks: nothing. Guarantees: values stay what
  * they were, up to rounding.
  */
@@ -25,6 +31,7 @@ enum { RANK = 4, LEAST_QUERIES = 12 };
 typedef struct fuser {
     pass_context *context;
     base_arena arena;
+    bool only_halves; /* nothing but keys and values in half precision */
     bool out_of_memory;
 } fuser;
 
@@ -34,7 +41,9 @@ typedef struct attention {
     uint32_t count;
     ir_value *q, *k, *v, *mask;
     bool q_by_tokens, k_by_tokens,
-        v_by_tokens; /* [batch, token, head, element]; otherwise heads are before tokens */
+        v_by_tokens;         /* [batch, token, head, element]; otherwise heads are before tokens */
+    bool k_turned, v_turned; /* [token, batch, head, element], as a cache is carried */
+    bool halves;             /* keys and values are kept in half precision */
     int64_t q_heads, kv_heads;
     double scale;
     const op_shape *scores;
@@ -62,10 +71,31 @@ static bool is_product(const ir_node *node) {
            is_plain(ir_input(node, 1)) && is_plain(node->outputs[0]);
 }
 
-static bool has_order(const ir_node *node, const char *name, int64_t b, int64_t c, int64_t d) {
+static bool is_order(const ir_node *node, const char *name, const int64_t wanted[RANK]) {
     size_t count;
     const int64_t *order = op_attribute_integers(&node->attributes, name, &count);
-    return order && count == RANK && order[0] == 0 && order[1] == b && order[2] == c && order[3] == d;
+    return order && count == RANK && memcmp(order, wanted, RANK * sizeof *order) == 0;
+}
+
+static bool has_order(const ir_node *node, const char *name, int64_t b, int64_t c, int64_t d) {
+    return is_order(node, name, (const int64_t[]){0, b, c, d});
+}
+
+/* What a Cast makes floats of half precision of; NULL: it is none. */
+static ir_value *halves_of(const ir_value *value) {
+    const ir_node *cast = value && value->kind == IR_RESULT_OF_NODE ? value->node : NULL;
+    ir_value *from =
+        cast && cast->code == OP_CAST && value->type.dtype == OP_FLOAT ? ir_input(cast, 0) : NULL;
+    return from && (from->type.dtype == OP_FLOAT16 || from->type.dtype == OP_BFLOAT16) &&
+                   from->type.layout == OP_LAYOUT_ROW_MAJOR
+               ? from
+               : NULL;
+}
+
+/* Both are, and of one type. */
+static bool are_halves(const ir_value *k, const ir_value *v) {
+    const ir_value *keys = halves_of(k), *values = halves_of(v);
+    return keys && values && keys->type.dtype == values->type.dtype;
 }
 
 static bool takes(attention *a, ir_node *node) {
@@ -142,21 +172,27 @@ static bool read_attention(ir_node *second, attention *a) {
     a->q_by_tokens = has_order(node, "ouro.left", 2, 1, 3);
     a->k_by_tokens = has_order(node, "ouro.right", 2, 3, 1);
     a->v_by_tokens = has_order(second, "ouro.right", 2, 1, 3);
+    a->k_turned = is_order(node, "ouro.right", (const int64_t[]){1, 2, 3, 0});
+    a->v_turned = is_order(second, "ouro.right", (const int64_t[]){1, 2, 0, 3});
+    a->halves = are_halves(a->k, a->v);
     a->q_heads = a->q->type.shape.dims[a->q_by_tokens ? 2 : 1];
-    a->kv_heads = a->k->type.shape.dims[a->k_by_tokens ? 2 : 1];
+    a->kv_heads = a->k->type.shape.dims[a->k_by_tokens || a->k_turned ? 2 : 1];
     return (a->q_by_tokens || !op_attribute_find(&node->attributes, "ouro.left")) &&
-           (a->k_by_tokens || has_order(node, "ouro.right", 1, 3, 2)) &&
-           (a->v_by_tokens || !op_attribute_find(&second->attributes, "ouro.right"));
+           (a->k_by_tokens || a->k_turned || has_order(node, "ouro.right", 1, 3, 2)) &&
+           (a->v_by_tokens || a->v_turned || !op_attribute_find(&second->attributes, "ouro.right"));
 }
 
 /* No operand is broadcast, and it is worth it. */
 static bool is_worth(const attention *a) {
     const op_shape *q = &a->q->type.shape, *k = &a->k->type.shape, *v = &a->v->type.shape;
     const int64_t queries = a->scores->dims[2], keys = a->scores->dims[3];
-    if (a->q_heads <= 0 || a->q_heads != a->kv_heads || v->dims[a->v_by_tokens ? 2 : 1] != a->kv_heads ||
-        q->dims[0] != k->dims[0] || q->dims[0] != v->dims[0] || q->dims[0] == OP_DIM_UNKNOWN ||
-        q->dims[3] <= 0 || v->dims[3] <= 0)
+    if (a->q_heads <= 0 || a->q_heads != a->kv_heads ||
+        v->dims[a->v_by_tokens || a->v_turned ? 2 : 1] != a->kv_heads || q->dims[0] != k->dims[a->k_turned] ||
+        q->dims[0] != v->dims[a->v_turned] || q->dims[0] == OP_DIM_UNKNOWN || q->dims[3] <= 0 ||
+        v->dims[3] <= 0)
         return false;
+    if (a->halves) return true;
+    if (a->k_turned || a->v_turned) return false; /* caches, for a few queries */
     return queries >= 0 && keys >= 0 ? queries >= LEAST_QUERIES
                                      : queries == keys && queries != OP_DIM_UNKNOWN;
 }
@@ -212,13 +248,21 @@ static ir_node *new_attention(fuser *f, const attention *a, ir_node *before) {
         {.name = "scale", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = (float)a->scale},
         {.name = "q_num_heads", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = a->q_heads},
         {.name = "kv_num_heads", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = a->kv_heads},
-        {.name = "ouro.stretch", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1}};
-    ir_value *const operands[] = {a->q, a->k, a->v};
+        {.name = "ouro.stretch", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1},
+        {.name = "ouro.turned",
+         .kind = OP_ATTRIBUTE_INT,
+         .count = 1,
+         .as.integer = (a->k_turned ? 1 << 1 : 0) | (a->v_turned ? 1 << 2 : 0)},
+        {.name = "ouro.halves", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1}};
+    const bool wanted[] = {true, true, true, a->mask != NULL, a->k_turned || a->v_turned, a->halves};
+    ir_value *const operands[] = {a->q, a->halves ? halves_of(a->k) : a->k,
+                                  a->halves ? halves_of(a->v) : a->v};
     const bool by_tokens[] = {a->q_by_tokens, a->k_by_tokens, a->v_by_tokens};
     ir_value *inputs[] = {NULL, NULL, NULL, a->mask};
     op_attributes attributes = {0};
-    for (size_t i = 0; i < (a->mask ? 4 : 3); i++)
-        if (!ir_attribute_set(before->graph->module, &attributes, &set[i])) f->out_of_memory = true;
+    for (size_t i = 0; i < sizeof set / sizeof *set; i++)
+        if (wanted[i] && !ir_attribute_set(before->graph->module, &attributes, &set[i]))
+            f->out_of_memory = true;
     for (size_t i = 0; i < 3 && !f->out_of_memory; i++)
         inputs[i] = by_tokens[i] ? as_tokens(f, operands[i], before) : operands[i];
     if (f->out_of_memory) return NULL;
@@ -264,9 +308,19 @@ static void remove_attention(ir_node *node) {
     remove_names(inputs);
 }
 
+/* Casts that nobody reads any more. */
+static void remove_casts(ir_value *const operands[2]) {
+    for (uint32_t i = 0; i < 2; i++) {
+        if ((i == 1 && operands[0] == operands[1]) || operands[i]->uses ||
+            operands[i]->kind != IR_RESULT_OF_NODE || operands[i]->node->code != OP_CAST)
+            continue;
+        ir_node_remove(operands[i]->node);
+    }
+}
+
 static void fuse(fuser *f, ir_node *second) {
     attention a;
-    if (!read_attention(second, &a) || !is_worth(&a)) return;
+    if (!read_attention(second, &a) || (f->only_halves && !a.halves) || !is_worth(&a)) return;
     /* Heads stand after tokens in the result as in the queries: somebody must turn them round. */
     ir_value *heads = second->outputs[0];
     ir_node *transpose = a.q_by_tokens && heads->uses && !heads->uses->next ? heads->uses->node : NULL;
@@ -275,7 +329,7 @@ static void fuse(fuser *f, ir_node *second) {
         return;
     ir_node *node = new_attention(f, &a, second);
     if (!node) return;
-    if (!takes_less(f, node, &a)) {
+    if (!a.halves && !takes_less(f, node, &a)) {
         if (!f->out_of_memory) remove_attention(node);
         return;
     }
@@ -289,17 +343,32 @@ static void fuse(fuser *f, ir_node *second) {
     if (transpose) ir_node_remove(transpose);
     for (uint32_t i = 0; i < a.count; i++) ir_node_remove(a.nodes[i]);
     remove_names((ir_value *const[]){a.q, a.k, a.v});
+    remove_casts((ir_value *const[]){a.k, a.v});
+}
+
+/* The operator Attention reads halves itself. */
+static void read_halves(fuser *f, ir_node *node) {
+    ir_value *const operands[] = {ir_input(node, 1), ir_input(node, 2)};
+    const op_attribute halves = {
+        .name = "ouro.halves", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1};
+    if (!are_halves(operands[0], operands[1]) || ir_input(node, 0)->type.dtype != OP_FLOAT) return;
+    f->out_of_memory |= !ir_attribute_set(node->graph->module, &node->attributes, &halves) ||
+                        !ir_node_set_input(node, 1, halves_of(operands[0])) ||
+                        !ir_node_set_input(node, 2, halves_of(operands[1]));
+    if (!f->out_of_memory) remove_casts(operands);
 }
 
 base_status pass_fuse_attention(pass_context *context) {
-    if (context->options->exact_arithmetic || context->options->environment.portable_only) return BASE_OK;
-    fuser f = {.context = context};
+    fuser f = {.context = context,
+               .only_halves =
+                   context->options->exact_arithmetic || context->options->environment.portable_only};
     base_arena_init(&f.arena, context->scratch->allocator);
     const ir_module *module = context->module;
     const size_t count = module->node_count; /* what is made is no product */
     for (size_t n = 1; n < count && !f.out_of_memory; n++) {
         ir_node *node = module->nodes[n];
         if (node && node->code == OP_MATMUL) fuse(&f, node);
+        else if (node && node->code == OP_ATTENTION) read_halves(&f, node);
         base_arena_free(&f.arena);
     }
     return f.out_of_memory ? base_fail_memory(context->report) : BASE_OK;

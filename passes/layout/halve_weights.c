@@ -48,8 +48,8 @@ typedef struct loss {
 } loss;
 
 /* Along the columns of a matrix, or, where it is transposed, along its rows. False: the weights stay as they are. */
-static bool halve_matrix(op_dtype dtype, const float *from, const int64_t *dims, bool transposed, loss *columns,
-                         uint16_t *to, double *error) {
+static bool halve_matrix(op_dtype dtype, const float *from, const int64_t *dims, bool transposed,
+                         loss *columns, uint16_t *to, double *error) {
     const double most = dtype == OP_FLOAT16 ? 0x1p-11 : 0x1p-8; /* half of the last bit */
     const int64_t count = dims[!transposed];
     loss all = {0};
@@ -127,7 +127,8 @@ static bool is_taken(const halver *h, const ir_node *node, bool *out_of_memory) 
     const rt_kernel *kernel;
     for (unsigned i = 0; (kernel = rt_kernel_candidate(node->code, i)); i++) {
         rt_preference wish = {0};
-        if (kernel->prefer && rt_kernel_allowed(kernel, environment) && kernel->prefer(&call, environment, &wish))
+        if (kernel->prefer && rt_kernel_allowed(kernel, environment) &&
+            kernel->prefer(&call, environment, &wish))
             return true;
     }
     return false;

@@ -82,6 +82,7 @@ typedef struct bench {
     size_t turns;
     double difference; /* the largest */
     const char *difference_name;
+    bool halves; /* states are kept in half precision, and differ as they were rounded */
     int64_t difference_run;
 } bench;
 
@@ -193,7 +194,9 @@ static int make_states(bench *b) {
         *s = (state){.axis = info.axis, .type.dtype = OP_FLOAT, .type.shape.rank = info.rank};
         memcpy(s->type.shape.dims, info.dims, (size_t)info.rank * sizeof *info.dims);
         if (s->axis >= 0) s->type.shape.dims[s->axis] = b->options.steps;
-        if (info.dtype != OURO_FLOAT || !op_type_bytes(&s->type, &s->capacity))
+        const bool halves = info.dtype == OURO_FLOAT16 || info.dtype == OURO_BFLOAT16;
+        b->halves |= halves;
+        if ((info.dtype != OURO_FLOAT && !halves) || !op_type_bytes(&s->type, &s->capacity))
             return command_fail(BASE_INVALID, "state '%s' is not of floats, or too large", info.input);
         if (s->axis >= 0) s->type.shape.dims[s->axis] = 0;
     }
@@ -353,10 +356,13 @@ static int compare_states(bench *b) {
     for (size_t i = 0; i < b->state_count; i++) {
         ouro_state_info info;
         ouro_error error;
-        const void *data;
+        const void *given;
         state *s = &b->states[i];
-        if (ouro_session_state_get(b->session, i, &info, &data, &error) != OURO_OK) return fail_error(&error);
+        if (ouro_session_state_get(b->session, i, &info, &given, &error) != OURO_OK)
+            return fail_error(&error);
         int64_t count = 0, at[OURO_MAX_RANK] = {0};
+        char *data;
+        memcpy(&data, &given, sizeof data); /* an op_tensor may be written, too */
         if (!op_shape_elements(&s->type.shape, &count)) return command_fail_memory();
         for (int d = 0; d < info.rank; d++)
             if (info.dims[d] != s->type.shape.dims[d])
@@ -364,10 +370,10 @@ static int compare_states(bench *b) {
         const float *theirs = s->buffers[b->options.steps & 1];
         for (int64_t k = 0; k < count; k++) {
             int64_t offset = 0;
-            float ours;
+            op_tensor ours = {.type.dtype = (op_dtype)info.dtype};
             for (int d = 0; d < info.rank; d++) offset += at[d] * info.strides[d];
-            memcpy(&ours, (const char *)data + offset, sizeof ours);
-            differ(b, (double)ours, (double)theirs[k], info.output, b->options.steps - 1);
+            ours.data = data + offset;
+            differ(b, file_tensor_number(&ours, 0), (double)theirs[k], info.output, b->options.steps - 1);
             for (int d = info.rank; d-- > 0 && ++at[d] == info.dims[d];) at[d] = 0;
         }
     }
@@ -385,6 +391,11 @@ static void pause_between(const bench *b) {
 static int compare_doubles(const void *x, const void *y) {
     const double a = *(const double *)x, b = *(const double *)y;
     return (a > b) - (a < b);
+}
+
+static void print_difference(const bench *b, const char *what) {
+    printf("%s %.3g: '%s' of run %" PRId64 "\n", what, b->difference,
+           b->difference_name ? b->difference_name : "", b->difference_run);
 }
 
 /* The median of the times that count, of runs [first, end); 0: there are none. */
@@ -439,11 +450,17 @@ static int report_both(bench *b) {
     snprintf(text, sizeof text, "all %" PRId64, steps);
     print_row(text, median_of(b, b->times[OURS], 0, steps), median_of(b, b->times[THEIRS], 0, steps),
               b->turns ? b->ratios[b->turns / 2] : 0);
+    double largest = b->difference;
+    if (b->halves) {
+        print_difference(b, "largest difference");
+        b->difference = 0;
+        b->difference_name = NULL;
+    }
     const int status = compare_states(b);
     if (status) return status;
-    printf("largest difference %.3g: '%s' of run %" PRId64 "\n", b->difference,
-           b->difference_name ? b->difference_name : "", b->difference_run);
-    if (b->difference <= b->options.within) return 0;
+    print_difference(b, b->halves ? "of states in 16 bits" : "largest difference");
+    if (!b->halves) largest = b->difference;
+    if (largest <= b->options.within) return 0;
     return command_fail(BASE_INVALID, "differs by more than %g", b->options.within);
 }
 

@@ -67,7 +67,8 @@ static void every_allocation_fails_once(void **state) {
 /* What the passes have cases for; kernels of oneDNN where the build has them, weights in eight bits. */
 static void in_the_cases_of_the_passes(void **state) {
     (void)state;
-    const pass_options options = {.max_unroll = 4, .weight_bits = 8, .environment = {.threads = 2}};
+    const pass_options options = {
+        .max_unroll = 4, .weight_bits = 8, .state_type = OP_FLOAT16, .environment = {.threads = 2}};
     glob_t found;
     size_t tried = 0;
     assert_int_equal(glob(TEST_SOURCE_DIR "/tests/passes/*/cases/*.ir", 0, NULL, &found), 0);

@@ -58,6 +58,8 @@ static const struct pass_case {
     {"loops/cases/carry_growth_other", pass_carry_growth, 0},
     {"loops/cases/carry_growth_before", pass_carry_growth, 0},
     {"loops/cases/carry_growth_itself", pass_carry_growth, 0},
+    /* Keys and values that products read, and that are handed out too, in 16 bits. What a sum reads stays, and so do integers. */
+    {"loops/cases/halve_states", pass_halve_states, 0},
     /* Windows along an inner axis: whose rows begin at multiples of what is new, one and six elements; not one that grows at its
      * begin. */
     {"loops/cases/flatten_window", pass_flatten_windows, 0},
@@ -67,6 +69,8 @@ static const struct pass_case {
     {"loops/cases/sink_scans_not", pass_sink_scans, 0},
     /* Heads that stand after tokens are read as rows; the factor and the mask become parts of the node. */
     {"layout/cases/fuse_attention", pass_fuse_attention, 0},
+    /* One query, keys and values of which are kept in 16 bits, as caches are carried; not where only the keys are. The operator. */
+    {"layout/cases/fuse_attention_halves", pass_fuse_attention, 0},
     /* All that it is made of goes, and the scale and the bias become inputs. */
     {"layout/cases/fuse_normalization", pass_fuse_normalization, 0},
     /* Trees become one node, inputs are broadcast; what other nodes read, or has another shape, stays a tensor. A sum whose
@@ -93,6 +97,7 @@ static void run_case(const struct pass_case *one) {
     base_report report = {0};
     /* Portable kernels alone are the same on every machine, for which attention is not fused. */
     pass_options options = {.max_unroll = one->max_unroll,
+                            .state_type = OP_FLOAT16,
                             .environment = {.threads = 1, .portable_only = one->run != pass_fuse_attention}};
     base_arena_init(&scratch, NULL);
     base_arena_init(&memory, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_random_states.c: random models with states of all kinds, windows and caches along any axis, swaps, delays, loops and
  * branches, beside a caller who copies outputs to inputs himself: outputs and states have the same bits after each run, and after
- * runs that fail, resets, what is set, cut off, saved and loaded.
+ * runs that fail, resets, what is set, cut off, saved and loaded. What grows is kept in 16 bits in some models, where all numbers are
+ * exact.
  *
  * OURO_RANDOM_STATES=N tries N models, OURO_TEST_SEED=S begins with seed S. A failure prints its seed and the model.
  */
@@ -63,6 +64,7 @@ typedef struct model {
     int64_t trips;
     unsigned char yes;
     bool grows;
+    op_dtype halves; /* OP_NONE: what grows is kept in float */
     int run;
     const char *event; /* the last one */
     char yields[TEXT / 4];
@@ -156,7 +158,9 @@ static void say_given(model *m, int i) {
     const char *type = given_type(&m->states[i]);
     const int from = draw_below(m, m->state_count);
     const bool old = from >= i || draw_below(m, 2);
-    if (draw_below(m, 3) == 0) {
+    const bool only_product =
+        m->halves && m->states[from].kind == GROWING; /* others would keep it in float */
+    if (draw_below(m, 3) == 0 || only_product) {
         say(m, " %%e%d: %s = Neg(%%d%d)", i, type, i);
         return;
     }
@@ -241,6 +245,13 @@ static void say_outputs(model *m, int i) {
         say_output(m, which[0] == 's' ? ", %%s%d" : ", %%y%d", i);
         return;
     }
+    if (m->halves && s->kind == GROWING) {
+        if (s->axis == 2)
+            say(m, " %%o%d: float32[?,?,?] = MatMul(%%left%" PRId64 ", %%%s%d)\n", i, s->dims[1], which, i);
+        else say(m, " %%o%d: float32[?,?,?] = MatMul(%%%s%d, %%right%" PRId64 ")\n", i, which, i, s->dims[2]);
+        say_output(m, ", %%o%d", i);
+        return;
+    }
     say(m, " %%o%d: float32[?,?] = ReduceSum(%%%s%d, %%k%d) {keepdims = 0}\n", i, which, i, s->axis);
     say_output(m, ", %%o%d", i);
 }
@@ -258,6 +269,12 @@ static void say_model(model *m, bool with) {
     }
     say(m, "\n constant %%all: int64[3] = {0, 1, 2} constant %%zero: int64[1] = {0}");
     for (int k = 0; k < 32; k++) say(m, " constant %%k%d: int64[1] = {%d}", k, k);
+    for (int k = 1; k <= 4; k++) {
+        static const char numbers[] = "1, 2, 1, -1, 1, 1, 2, 1";
+        const int length = 3 * 2 * k - 2 + (k >= 2); /* of 2 k numbers */
+        say(m, " constant %%right%d: float32[%d,2] = {%.*s} constant %%left%d: float32[2,%d] = {%.*s}", k, k,
+            length, numbers, k, k, length, numbers);
+    }
     say(m, "\n graph main(");
     for (int i = 0; i < m->state_count; i++)
         say(m, "%%s%d: %s, ", i,
@@ -294,6 +311,17 @@ static int64_t elements_of(const int64_t *dims) {
     return dims[0] * dims[1] * dims[2];
 }
 
+/* An element of a state as the session has it. */
+static float element_of(const void *at, ouro_dtype dtype) {
+    uint16_t half;
+    float value;
+    memcpy(&half, at, sizeof half);
+    if (dtype == OURO_FLOAT16) return base_float_from_half(half);
+    if (dtype == OURO_BFLOAT16) return base_float_from_bfloat16(half);
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
 /* States as the caller has them. */
 static void expect_states(const model *m) {
     for (int i = 0; i < m->state_count; i++) {
@@ -304,6 +332,8 @@ static void expect_states(const model *m) {
         if (ouro_session_state_get(m->session, (size_t)i, &info, (const void **)&data, &error) != OURO_OK)
             wrong(m, "%s", error.message);
         const int64_t count = elements_of(s->dims);
+        if (info.dtype != (m->halves && s->kind == GROWING ? (ouro_dtype)m->halves : OURO_FLOAT))
+            wrong(m, "state %d is of type %d", i, (int)info.dtype);
         for (int d = 0; d < RANK; d++)
             if (info.dims[d] != s->dims[d] && (count || d == s->axis))
                 wrong(m, "state %d has %" PRId64 " positions along axis %d, expected %" PRId64, i,
@@ -312,7 +342,8 @@ static void expect_states(const model *m) {
         for (int64_t k = 0; k < count; k++) {
             const char *lies = data;
             for (int d = 0; d < RANK; d++) lies += at[d] * info.strides[d];
-            if (memcmp(lies, &s->held[k], sizeof(float)) != 0)
+            const float value = element_of(lies, info.dtype);
+            if (memcmp(&value, &s->held[k], sizeof(float)) != 0)
                 wrong(m, "state %d is another, from element %" PRId64 " on", i, k);
             for (int d = RANK; d-- > 0 && ++at[d] == s->dims[d];) at[d] = 0;
         }
@@ -427,7 +458,13 @@ static void set_one(model *m) {
     ouro_error error;
     const int64_t count = elements_of(s->dims);
     for (int64_t k = 0; k < count; k++) s->held[k] = (float)draw_below(m, 9) - 4;
-    if (ouro_session_state_set(m->session, (size_t)i, s->held, (size_t)count * sizeof(float), s->dims,
+    uint16_t halves[MOST_ELEMENTS];
+    const bool half = m->halves && s->kind == GROWING;
+    for (int64_t k = 0; k < count && half; k++)
+        halves[k] =
+            m->halves == OP_FLOAT16 ? base_half_from_float(s->held[k]) : base_bfloat16_from_float(s->held[k]);
+    if (ouro_session_state_set(m->session, (size_t)i, half ? (const void *)halves : s->held,
+                               (size_t)count * (half ? sizeof(uint16_t) : sizeof(float)), s->dims,
                                &error) != OURO_OK)
         wrong(m, "%s", error.message);
 }
@@ -478,15 +515,21 @@ static void try_model(uint64_t seed) {
     static const char *const allocators[] = {"auto", "nnc", "greedy-by-size", "chunk-simulation",
                                              "bfc",  "pool"};
     static model m;
-    m = (model){.seed = seed, .random = seed * 7919, .event = "opened"};
+    m = (model){.seed = seed,
+                .random = seed * 7919,
+                .event = "opened",
+                .halves = seed % 8 == 3   ? OP_FLOAT16
+                          : seed % 8 == 6 ? OP_BFLOAT16
+                                          : OP_NONE};
     draw_states(&m);
     const uint64_t random = m.random; /* the same model both times */
-    const pass_options options = {.max_unroll = (int)(seed % 4 ? 16 : 1 + seed / 4 % 3),
-                                  .allocator = allocators[seed % 6],
-                                  .environment = {.threads = 1, .portable_only = true}};
+    pass_options options = {.max_unroll = (int)(seed % 4 ? 16 : 1 + seed / 4 % 3),
+                            .allocator = allocators[seed % 6],
+                            .environment = {.threads = 1, .portable_only = true}};
     for (int with = 0; with < 2; with++) {
         m.random = random;
         say_model(&m, with);
+        options.state_type = with ? m.halves : OP_NONE;
         support_session_open_with(with ? &m.with : &m.without, m.text, &options);
     }
     m.session = m.with.session;

@@ -312,9 +312,10 @@ enum { Q, K, V, MASK, LENGTHS, OFFSETS, SINKS };
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    op_dtype dtype = call->inputs[Q].type.dtype;
+    const op_dtype dtype = call->inputs[Q].type.dtype, stored = call->inputs[K].type.dtype;
     return (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype)) && rt_accepts_row_major(call) &&
-           call->inputs[V].type.dtype == dtype;
+           (stored == dtype || (dtype == OP_FLOAT && rt_is_half(stored))) &&
+           call->inputs[V].type.dtype == stored;
 }
 
 /* Rows of an operand: [batch, head, row, element], or [batch, row, head and element]; `turned`: [row, batch, head, element], as a
@@ -382,6 +383,7 @@ static void read_call(const op_call *call, rt_attention *a) {
     const op_shape *q = &call->inputs[Q].type.shape, *k = &call->inputs[K].type.shape,
                    *v = &call->inputs[V].type.shape;
     a->dtype = call->inputs[Q].type.dtype;
+    a->stored = call->inputs[K].type.dtype;
     a->batches = q->dims[0];
     a->heads = q->rank == 4 ? q->dims[1] : op_attribute_integer(&call->attributes, "q_num_heads", 1);
     const int64_t groups = k->rank == 4 ? k->dims[turned >> K & 1 ? 2 : 1]

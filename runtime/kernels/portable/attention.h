@@ -27,7 +27,8 @@ typedef enum rt_attention_scores {
 } rt_attention_scores;
 
 typedef struct rt_attention {
-    op_dtype dtype;                 /* of queries, keys, values and results: any float */
+    op_dtype dtype;                 /* of queries and results: any float */
+    op_dtype stored;                /* of keys and values: the same, or half precision beside float */
     int64_t batches, heads, shared; /* heads of queries; so many in a row share one head of keys and values */
     int64_t queries, keys;
     int64_t depth, width; /* elements of a query or key; of a value or result */

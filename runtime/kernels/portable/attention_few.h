@@ -27,7 +27,7 @@ static bool is_few(const rt_attention *a) {
 
 static size_t few_reals(const rt_attention *a, const few *f, worker_float *worker, float *at) {
     const int64_t rows = f->heads * a->shared * a->queries, wider = a->depth > a->width ? a->depth : a->width,
-                  halves = rt_is_half(a->dtype) ? FEW_HALVES : 0;
+                  halves = rt_is_half(a->stored) ? FEW_HALVES : 0;
     const int64_t parts[] = {
         rows * a->depth, rows * a->width, rows * f->block, halves * f->heads * wider, rows, rows};
     float **const places[] = {&worker->q,   &worker->o,       &worker->s,
@@ -64,12 +64,12 @@ static void widen_rows(const rt_attention *a, const rt_attention_rows *at, const
                        int64_t heads, int64_t length, int64_t rows, float *to) {
     const bool together = heads == 1 || at->head == length;
     if (together && at->row == heads * length) {
-        rt_half_load(a->dtype, to, from, rows * heads * length);
+        rt_half_load(a->stored, to, from, rows * heads * length);
         return;
     }
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t h = 0; h < heads; h += together ? heads : 1)
-            rt_half_load(a->dtype, to + (r * heads + h) * length, from + r * at->row + h * at->head,
+            rt_half_load(a->stored, to + (r * heads + h) * length, from + r * at->row + h * at->head,
                          together ? heads * length : length);
     }
 }
@@ -80,11 +80,32 @@ typedef struct few_block {
     int64_t heads, first, count; /* keys [first, first + count) */
 } few_block;
 
+/* few_pass of halves that are widened in registers. */
+static void few_halves(const attention_job *job, const worker_float *w, const few_block *b, bool keys) {
+    const rt_attention *a = job->attention;
+    const rt_attention_rows *at = keys ? &a->k : &a->v;
+    const int64_t each = a->shared * a->queries, rows = b->heads * each;
+    const uint16_t *from = (const uint16_t *)(keys ? job->data->k : job->data->v) +
+                           b->chunk->batch * at->batch + b->chunk->group * at->head + b->first * at->row;
+    rt_thin_halves stack[FEW_TOGETHER];
+    for (int64_t r = 0; r < rows; r++) {
+        float *scores = w->s + r * b->few->block;
+        stack[r] = keys ? (rt_thin_halves){w->q + r * a->depth, from + r / each * at->head, scores}
+                        : (rt_thin_halves){scores, from + r / each * at->head, w->o + r * a->width};
+    }
+    if (keys) rt_dots_halves(a->stored, stack, rows, at->row, a->depth, b->count);
+    else rt_rows_halves(a->stored, stack, rows, at->row, b->count, a->width);
+}
+
 /* The scores of all queries with a block of keys, or (`keys` false) what its values add to the results. */
 static void few_pass(const attention_job *job, const worker_float *w, const few_block *b, bool keys) {
     const rt_attention *a = job->attention;
     const rt_attention_rows *at = keys ? &a->k : &a->v;
-    const bool half = rt_is_half(a->dtype);
+    const bool half = rt_is_half(a->stored);
+    if (half && rt_halves_run_here(keys ? a->depth : a->width)) {
+        few_halves(job, w, b, keys);
+        return;
+    }
     const int64_t length = keys ? a->depth : a->width, each = a->shared * a->queries, rows = b->heads * each;
     const int64_t base = b->chunk->batch * at->batch + b->chunk->group * at->head + b->first * at->row;
     const void *data = keys ? job->data->k : job->data->v;

@@ -276,17 +276,17 @@ static void NAME(blocks)(const attention_job *job, const chunk *c, const NAME(wo
         const int64_t k_base = c->batch * a->k.batch + c->group * a->k.head + first * a->k.row;
         const int64_t v_base = c->batch * a->v.batch + c->group * a->v.head + first * a->v.row;
         const REAL *k =
-            NAME(rows)(a->dtype, job->data->k, k_base, a->k.row, count, a->depth, w->raw, &k_step);
+            NAME(rows)(a->stored, job->data->k, k_base, a->k.row, count, a->depth, w->raw, &k_step);
 #if TILES
         const bool tiles = a->queries * a->shared >= TILE_ROWS;
         if (tiles) pack_keys(k, k_step, count, a->depth, w->k);
-        const bool copied = rt_is_half(a->dtype) && !tiles;
+        const bool copied = rt_is_half(a->stored) && !tiles;
         /* Keys that lie in `raw` are needed as long as there are queries: values go elsewhere. */
         REAL *raw = copied ? w->v : w->raw;
 #else
         REAL *raw = w->raw;
 #endif
-        const REAL *v = NAME(rows)(a->dtype, job->data->v, v_base, a->v.row, count, a->width, raw, &v_step);
+        const REAL *v = NAME(rows)(a->stored, job->data->v, v_base, a->v.row, count, a->width, raw, &v_step);
 #if TILES
         if (tiles && !again) pack_values(v, v_step, count, a->width, w->v);
 #endif

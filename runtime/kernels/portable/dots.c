@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dots.c: the rows of a matrix times a vector, for the instruction set that the machine has; see product.h. No vector is wider
- * than a register: wider ones, which a compiler has to cut, are kept in memory by it.
+ * than a register: wider ones, which a compiler has to cut, are kept in memory by it. Rows in half precision, as of caches that are kept
+ * so, are widened in registers.
  */
+#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-#endif
 
 #ifndef __has_builtin
 #define __has_builtin(name) 0
@@ -178,6 +177,48 @@ AVX512 static void short_rows_avx512(const float *a, const float *b, int64_t ste
         END_SIXTEEN(float, SHARING);
     }
 }
+
+/* Sixteen rows in half precision, of whole registers: four in each of four places that lie `far` apart. */
+#define DOTS_HALVES(name, LOAD)                                                                              \
+    AVX512 static void name(const float *a, const uint16_t *b, int64_t step, int64_t far, int64_t depth,     \
+                            float *y) {                                                                      \
+        floats_64 sums[SHARING][1];                                                                          \
+        _Pragma("GCC unroll 16") for (int r = 0; r < SHARING; r++) sums[r][0] = (floats_64){0};              \
+        for (int64_t k = 0; k < depth; k += RT_DOT_LANES) {                                                  \
+            const floats_64 left = *(const loose_floats_64 *)(a + k);                                        \
+            _Pragma("GCC unroll 16") for (int r = 0; r < SHARING; r++)                                       \
+                __builtin_prefetch(b + r / 4 * far + (r % 4 + 8) * step + k, 0, 3);                          \
+            _Pragma("GCC unroll 16") for (int r = 0; r < SHARING; r++) sums[r][0] =                          \
+                _mm512_fmadd_ps(left, LOAD(floats_64, b + r / 4 * far + r % 4 * step + k), sums[r][0]);      \
+        }                                                                                                    \
+        END_SIXTEEN(float, SHARING);                                                                         \
+    }
+DOTS_HALVES(dots_half_avx512, RT_LOAD_HALF_16)
+DOTS_HALVES(dots_brain_avx512, RT_LOAD_BRAIN_16)
+
+/* y[j] += the sum over k of p[k] * b[k * step + j], of ROWS rows, for whole registers: eight rows are two in each of four places that
+ * are `each` rows apart. */
+#define ADD_HALVES(name, ROWS, LOAD)                                                                         \
+    AVX512 static void name(const float *p, const uint16_t *b, int64_t step, int64_t each, int64_t columns,  \
+                            float *y) {                                                                      \
+        for (int64_t j = 0; j < columns; j += RT_DOT_LANES) {                                                \
+            floats_64 even = *(const loose_floats_64 *)(y + j), odd = {0};                                   \
+            _Pragma("GCC unroll 8") for (int r = 0; r < ROWS; r++)                                           \
+                __builtin_prefetch(b + (r / 2 * each + r % 2 + 8) * step + j, 0, 3);                         \
+            _Pragma("GCC unroll 8") for (int r = 0; r < ROWS; r += 2) {                                      \
+                const int64_t at = r / 2 * each;                                                             \
+                even = _mm512_fmadd_ps(_mm512_set1_ps(p[at]), LOAD(floats_64, b + at * step + j), even);     \
+                if (r + 1 < ROWS)                                                                            \
+                    odd = _mm512_fmadd_ps(_mm512_set1_ps(p[at + 1]),                                         \
+                                          LOAD(floats_64, b + (at + 1) * step + j), odd);                    \
+            }                                                                                                \
+            *(loose_floats_64 *)(y + j) = even + odd;                                                        \
+        }                                                                                                    \
+    }
+ADD_HALVES(add_half_8, 8, RT_LOAD_HALF_16)
+ADD_HALVES(add_half_1, 1, RT_LOAD_HALF_16)
+ADD_HALVES(add_brain_8, 8, RT_LOAD_BRAIN_16)
+ADD_HALVES(add_brain_1, 1, RT_LOAD_BRAIN_16)
 DOTS(doubles_1_avx2, AVX2, double, doubles_32, loose_doubles_32, 1, REST_COPIED, END_COPIED)
 DOTS(doubles_2_avx2, AVX2, double, doubles_32, loose_doubles_32, 2, REST_COPIED, END_COPIED)
 DOTS(doubles_1_avx512, AVX512, double, doubles_64, loose_doubles_64, 1, REST_COPIED, END_COPIED)
@@ -263,3 +304,61 @@ void rt_dots_doubles(const double *a, const double *b, int64_t step, int64_t dep
     for (; i + rows <= count; i += rows) several(a, b + i * step, step, rows * step, depth, y + i);
     for (; i < count; i++) one(a, b + i * step, step, 0, depth, y + i);
 }
+
+/* ---- half precision -------------------------------------------------------------------------------------- */
+
+bool rt_halves_run_here(int64_t length) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    return length > 0 && length % RT_DOT_LANES == 0 && __builtin_cpu_supports("avx512f");
+#else
+    (void)length;
+    return false;
+#endif
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+void rt_dots_halves(op_dtype stored, const rt_thin_halves *stack, int64_t size, int64_t step, int64_t depth,
+                    int64_t count) {
+    const bool brain = stored == OP_BFLOAT16;
+    const int64_t each = count / SHARING * 4; /* rows of each place */
+    for (int64_t i = 0; i < each; i += 4) {
+        for (const rt_thin_halves *one = stack; one < stack + size; one++) {
+            float sums[SHARING];
+            (brain ? dots_brain_avx512 : dots_half_avx512)(one->a, one->b + i * step, step, each * step,
+                                                           depth, sums);
+            for (int place = 0; place < 4; place++)
+                memcpy(one->y + place * each + i, sums + 4 * place, 4 * sizeof *sums);
+        }
+    }
+    /* The last rows, each in the place of all sixteen. */
+    for (const rt_thin_halves *one = stack; one < stack + size && 4 * each < count; one++) {
+        for (int64_t i = 4 * each; i < count; i++) {
+            float sums[SHARING];
+            (brain ? dots_brain_avx512 : dots_half_avx512)(one->a, one->b + i * step, 0, 0, depth, sums);
+            one->y[i] = sums[0];
+        }
+    }
+}
+
+void rt_rows_halves(op_dtype stored, const rt_thin_halves *stack, int64_t size, int64_t step, int64_t depth,
+                    int64_t columns) {
+    const bool brain = stored == OP_BFLOAT16;
+    const int64_t each = depth / 8 * 2;
+    for (int64_t k = 0; k < each; k += 2)
+        for (const rt_thin_halves *one = stack; one < stack + size; one++)
+            (brain ? add_brain_8 : add_half_8)(one->a + k, one->b + k * step, step, each, columns, one->y);
+    for (int64_t k = 4 * each; k < depth; k++)
+        for (const rt_thin_halves *one = stack; one < stack + size; one++)
+            (brain ? add_brain_1 : add_half_1)(one->a + k, one->b + k * step, step, 0, columns, one->y);
+}
+#else
+void rt_dots_halves(op_dtype stored, const rt_thin_halves *stack, int64_t size, int64_t step, int64_t depth,
+                    int64_t count) {
+    (void)stored, (void)stack, (void)size, (void)step, (void)depth, (void)count;
+}
+
+void rt_rows_halves(op_dtype stored, const rt_thin_halves *stack, int64_t size, int64_t step, int64_t depth,
+                    int64_t columns) {
+    (void)stored, (void)stack, (void)size, (void)step, (void)depth, (void)columns;
+}
+#endif

@@ -90,6 +90,17 @@ void rt_dots_stack(const rt_thin *stack, int64_t size, int64_t step, int64_t dep
 /* y[j] += the sum over k of a[k * a_depth] * b[k * b_depth + j], of each in the stack, for `columns` elements (product.c). */
 void rt_rows_stack(const rt_thin *stack, int64_t size, int64_t a_depth, int64_t b_depth, int64_t depth,
                    int64_t columns);
+/* The same two of matrices in half precision; rows are whole registers, where rt_halves_run_here says so of their length. (dots.c) */
+typedef struct rt_thin_halves {
+    const float *a;
+    const uint16_t *b;
+    float *y;
+} rt_thin_halves;
+bool rt_halves_run_here(int64_t length);
+void rt_dots_halves(op_dtype stored, const rt_thin_halves *stack, int64_t size, int64_t step, int64_t depth,
+                    int64_t count);
+void rt_rows_halves(op_dtype stored, const rt_thin_halves *stack, int64_t size, int64_t step, int64_t depth,
+                    int64_t columns);
 void rt_dots_doubles(const double *a, const double *b, int64_t step, int64_t depth, int64_t count, double *y);
 
 /* Asks for memory that will be read soon: the processor reads ahead by itself only where a loop goes straight on. */

@@ -173,7 +173,8 @@ static const tile avx512_doubles[] = {{4, 1, double_4_avx512, false}, {1, 1, dou
 static const tile *best_tiles(bool fused) {
 #if defined(__x86_64__) && defined(__GNUC__)
     if (__builtin_cpu_supports("avx512f")) return fused ? avx512_fused : avx512_tiles;
-    if (fused && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+    if (fused && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("f16c"))
         return avx2_fused;
     if (__builtin_cpu_supports("avx2")) return avx2_tiles;
 #endif

@@ -79,8 +79,7 @@ static void find_errors(const numbers *of, const float *y, const float *z, doubl
     for (int i = 0; i < ROWS * COLUMNS; i++) {
         want[i] = (double)of->b[i % COLUMNS];
         for (int k = 0; k < DEPTH; k++)
-            want[i] +=
-                (double)of->x[i / COLUMNS * DEPTH + k] * (double)of->w[k * COLUMNS + i % COLUMNS];
+            want[i] += (double)of->x[i / COLUMNS * DEPTH + k] * (double)of->w[k * COLUMNS + i % COLUMNS];
     }
     for (int i = 0; i < ROWS * DEPTH; i++) {
         back[i] = 0;
@@ -189,7 +188,8 @@ static void halves_are_about_the_same(void **state) {
                             support_output(&on, 1, ROWS * DEPTH * sizeof(float)), &first, &second);
                 /* Numbers from 1/2 to 1 are off by 1/sqrt(12) of a step; in all about the same relative to their sizes. */
                 const double expected = (brain ? 0x1p-8 : 0x1p-11) / sqrt(12.0);
-                print_message("%s: %g and %g, expected %g\n", brain ? "bfloat16" : "float16", first, second, expected);
+                print_message("%s: %g and %g, expected %g\n", brain ? "bfloat16" : "float16", first, second,
+                              expected);
                 assert_true(first < 2 * expected && second < 2 * expected);
                 assert_true(first > 0.5 * expected && second > 0.5 * expected);
                 support_session_close(&on);
@@ -216,7 +216,8 @@ static void out_of_range_stays(void **state) {
         for (int k = 0; k < cases[i].count; k++) of.w[k * COLUMNS + 5] = cases[i].value;
         for (int k = 0; k < COLUMNS; k++) of.b[k] = 0;
         for (int brain = 0; brain < 2; brain++) {
-            char *text = make_text(&of, "graph main(%x: float32[3,70]) { %z: float32[3,96] = MatMul(%x, %w) yield %z } }\n");
+            char *text = make_text(
+                &of, "graph main(%x: float32[3,70]) { %z: float32[3,96] = MatMul(%x, %w) yield %z } }\n");
             const pass_options options = {.weight_type = brain ? OP_BFLOAT16 : OP_FLOAT16,
                                           .environment = {.threads = 1, .portable_only = true}};
             support_session on;
@@ -230,9 +231,8 @@ static void out_of_range_stays(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_about_the_same),
-                                       cmocka_unit_test(others_stay),
-                                       cmocka_unit_test(halves_are_about_the_same),
-                                       cmocka_unit_test(out_of_range_stays)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_are_about_the_same), cmocka_unit_test(others_stay),
+        cmocka_unit_test(halves_are_about_the_same), cmocka_unit_test(out_of_range_stays)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

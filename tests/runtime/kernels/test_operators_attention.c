@@ -18,34 +18,44 @@ typedef struct attention_case {
     float softcap;
     int scores; /* -1: not given out */
     bool sinks; /* of each head one more key */
+    op_dtype stored; /* of keys and values, where it is another */
 } attention_case;
 
 static const attention_case cases[] = {
-    {OP_FLOAT, 2, 3, 1, 4, 6, 8, 10, false, 0, false, false, 0, 0, 0, -1, false},
-    {OP_FLOAT, 1, 2, 1, 70, 300, 24, 17, false, 0, true, false, 230, 0, 0, -1, false},
-    {OP_FLOAT, 2, 4, 2, 150, 129, 16, 16, true, 1, false, false, 0, 0, 0, -1, false},
-    {OP_FLOAT, 1, 6, 3, 100, 100, 5, 33, true, 2, true, false, 0, 0, 2.5f, 0, false},
-    {OP_FLOAT, 1, 4, 4, 1, 700, 32, 32, false, 0, false, true, 0, 0, 0, -1, false},
-    {OP_FLOAT, 2, 4, 2, 3, 260, 20, 12, false, 3, false, false, 0, 0, 0, 1, false},
-    {OP_FLOAT, 2, 2, 1, 40, 200, 16, 16, true, 4, true, true, 160, 37, 1, 2, false},
-    {OP_FLOAT, 1, 2, 2, 300, 260, 8, 8, false, 1, true, false, 0, 0, 0, 3, false},
-    {OP_DOUBLE, 2, 4, 2, 9, 140, 19, 21, true, 2, true, false, 131, 0, 3, 3, false},
-    {OP_DOUBLE, 1, 2, 1, 70, 64, 16, 16, false, 1, false, true, 0, 0, 0, -1, false},
-    {OP_FLOAT16, 1, 4, 2, 33, 150, 16, 24, true, 2, true, false, 120, 50, 0, -1, false},
-    {OP_FLOAT16, 2, 4, 4, 2, 150, 16, 24, false, 1, false, true, 0, 0, 0, 2, false},
-    {OP_BFLOAT16, 1, 2, 1, 3, 20, 16, 8, false, 0, true, false, 17, 0, 5, 3, false},
-    {OP_FLOAT, 2, 4, 2, 70, 150, 16, 24, true, 2, true, false, 80, 0, 0, 3, true},
-    {OP_FLOAT, 1, 4, 2, 1, 300, 16, 16, false, 0, false, true, 0, 0, 2, -1, true},
-    {OP_FLOAT16, 2, 2, 1, 5, 40, 8, 8, false, 1, true, false, 35, 9, 0, -1, true},
-    {OP_DOUBLE, 1, 3, 3, 4, 30, 8, 8, true, 0, true, false, 26, 0, 0, 3, true},
+    {OP_FLOAT, 2, 3, 1, 4, 6, 8, 10, false, 0, false, false, 0, 0, 0, -1, false, OP_NONE},
+    {OP_FLOAT, 1, 2, 1, 70, 300, 24, 17, false, 0, true, false, 230, 0, 0, -1, false, OP_NONE},
+    {OP_FLOAT, 2, 4, 2, 150, 129, 16, 16, true, 1, false, false, 0, 0, 0, -1, false, OP_NONE},
+    {OP_FLOAT, 1, 6, 3, 100, 100, 5, 33, true, 2, true, false, 0, 0, 2.5f, 0, false, OP_NONE},
+    {OP_FLOAT, 1, 4, 4, 1, 700, 32, 32, false, 0, false, true, 0, 0, 0, -1, false, OP_NONE},
+    {OP_FLOAT, 2, 4, 2, 3, 260, 20, 12, false, 3, false, false, 0, 0, 0, 1, false, OP_NONE},
+    {OP_FLOAT, 2, 2, 1, 40, 200, 16, 16, true, 4, true, true, 160, 37, 1, 2, false, OP_NONE},
+    {OP_FLOAT, 1, 2, 2, 300, 260, 8, 8, false, 1, true, false, 0, 0, 0, 3, false, OP_NONE},
+    {OP_DOUBLE, 2, 4, 2, 9, 140, 19, 21, true, 2, true, false, 131, 0, 3, 3, false, OP_NONE},
+    {OP_DOUBLE, 1, 2, 1, 70, 64, 16, 16, false, 1, false, true, 0, 0, 0, -1, false, OP_NONE},
+    {OP_FLOAT16, 1, 4, 2, 33, 150, 16, 24, true, 2, true, false, 120, 50, 0, -1, false, OP_NONE},
+    {OP_FLOAT16, 2, 4, 4, 2, 150, 16, 24, false, 1, false, true, 0, 0, 0, 2, false, OP_NONE},
+    {OP_BFLOAT16, 1, 2, 1, 3, 20, 16, 8, false, 0, true, false, 17, 0, 5, 3, false, OP_NONE},
+    {OP_FLOAT, 2, 4, 2, 70, 150, 16, 24, true, 2, true, false, 80, 0, 0, 3, true, OP_NONE},
+    {OP_FLOAT, 1, 4, 2, 1, 300, 16, 16, false, 0, false, true, 0, 0, 2, -1, true, OP_NONE},
+    {OP_FLOAT16, 2, 2, 1, 5, 40, 8, 8, false, 1, true, false, 35, 9, 0, -1, true, OP_NONE},
+    {OP_DOUBLE, 1, 3, 3, 4, 30, 8, 8, true, 0, true, false, 26, 0, 0, 3, true, OP_NONE},
     /* A few queries: more keys than a block, heads between each other's rows and not, halves. */
-    {OP_FLOAT, 1, 6, 1, 1, 2100, 64, 64, true, 0, false, false, 0, 0, 0, -1, false},
-    {OP_FLOAT, 2, 6, 2, 2, 1090, 40, 24, true, 2, true, true, 1085, 1050, 3, -1, true},
-    {OP_FLOAT, 1, 8, 4, 1, 1300, 64, 64, false, 1, false, false, 0, 0, 0, -1, false},
-    {OP_FLOAT, 3, 70, 1, 1, 150, 8, 8, true, 0, false, false, 0, 0, 0, -1, false},
-    {OP_FLOAT16, 1, 6, 1, 1, 700, 64, 32, true, 0, false, true, 0, 0, 0, -1, false},
-    {OP_FLOAT16, 2, 8, 2, 1, 555, 24, 40, false, 1, true, false, 550, 300, 0, -1, false},
-    {OP_BFLOAT16, 1, 6, 3, 3, 1100, 16, 16, true, 2, true, false, 1090, 0, 0, -1, false},
+    {OP_FLOAT, 1, 6, 1, 1, 2100, 64, 64, true, 0, false, false, 0, 0, 0, -1, false, OP_NONE},
+    {OP_FLOAT, 2, 6, 2, 2, 1090, 40, 24, true, 2, true, true, 1085, 1050, 3, -1, true, OP_NONE},
+    {OP_FLOAT, 1, 8, 4, 1, 1300, 64, 64, false, 1, false, false, 0, 0, 0, -1, false, OP_NONE},
+    {OP_FLOAT, 3, 70, 1, 1, 150, 8, 8, true, 0, false, false, 0, 0, 0, -1, false, OP_NONE},
+    {OP_FLOAT16, 1, 6, 1, 1, 700, 64, 32, true, 0, false, true, 0, 0, 0, -1, false, OP_NONE},
+    {OP_FLOAT16, 2, 8, 2, 1, 555, 24, 40, false, 1, true, false, 550, 300, 0, -1, false, OP_NONE},
+    {OP_BFLOAT16, 1, 6, 3, 3, 1100, 16, 16, true, 2, true, false, 1090, 0, 0, -1, false, OP_NONE},
+    /* Keys and values in half precision beside queries in float: a few queries of whole registers and not, and many. */
+    {OP_FLOAT, 1, 6, 1, 1, 2100, 64, 32, true, 0, false, false, 0, 0, 0, -1, false, OP_FLOAT16},
+    {OP_FLOAT, 1, 6, 1, 1, 15, 64, 64, true, 0, false, false, 0, 0, 0, -1, false, OP_BFLOAT16},
+    {OP_FLOAT, 2, 8, 4, 1, 1091, 16, 48, false, 2, true, true, 1085, 1050, 3, -1, true, OP_FLOAT16},
+    {OP_FLOAT, 2, 6, 2, 3, 777, 32, 16, true, 1, true, false, 775, 0, 0, -1, false, OP_BFLOAT16},
+    {OP_FLOAT, 1, 4, 2, 2, 333, 24, 40, false, 0, false, false, 0, 0, 0, -1, false, OP_FLOAT16},
+    {OP_FLOAT, 1, 4, 2, 1, 40, 16, 8, true, 0, false, false, 0, 0, 0, -1, false, OP_BFLOAT16},
+    {OP_FLOAT, 1, 4, 2, 33, 150, 16, 24, true, 2, true, false, 120, 50, 0, -1, false, OP_FLOAT16},
+    {OP_FLOAT, 2, 4, 4, 2, 150, 16, 24, false, 1, false, true, 0, 0, 0, 3, false, OP_BFLOAT16},
 };
 
 /* Row `row` of a head of an operand of either rank. */
@@ -55,9 +65,9 @@ static int64_t row_at(const attention_case *c, int64_t heads, int64_t rows, int6
 }
 
 static void add_rows(application *app, const attention_case *c, int64_t heads, int64_t rows, int64_t size,
-                     uint64_t *seed) {
-    if (c->flat) application_random(app, c->dtype, 3, DIMS(c->batch, rows, heads * size), seed);
-    else application_random(app, c->dtype, 4, DIMS(c->batch, heads, rows, size), seed);
+                     op_dtype dtype, uint64_t *seed) {
+    if (c->flat) application_random(app, dtype, 3, DIMS(c->batch, rows, heads * size), seed);
+    else application_random(app, dtype, 4, DIMS(c->batch, heads, rows, size), seed);
 }
 
 static void add_mask(application *app, const attention_case *c, uint64_t *seed) {
@@ -143,9 +153,11 @@ static void check_query(application *app, const attention_case *c, int64_t b, in
 static void begin(application *app, const attention_case *c, uint64_t *seed) {
     const int64_t groups = c->heads / c->shared;
     application_init(app, OP_ATTENTION);
-    add_rows(app, c, c->heads, c->queries, c->depth, seed);
-    add_rows(app, c, groups, c->keys, c->depth, seed);
-    add_rows(app, c, groups, c->keys, c->width, seed);
+    const op_dtype stored = c->stored != OP_NONE ? c->stored : c->dtype;
+    add_rows(app, c, c->heads, c->queries, c->depth, c->dtype, seed);
+    add_rows(app, c, groups, c->keys, c->depth, stored, seed);
+    add_rows(app, c, groups, c->keys, c->width, stored, seed);
+    if (c->stored != OP_NONE) application_integer(app, "ouro.halves", 1);
     add_mask(app, c, seed);
     if (c->lengths) {
         int64_t *lengths = application_input(app, OP_INT64, 1, DIMS(c->batch));
@@ -191,7 +203,8 @@ static void test_attention(void **state) {
 /* Results may be written over the queries. */
 static void test_in_place(void **state) {
     (void)state;
-    const attention_case c = {OP_FLOAT, 2, 4, 2, 30, 40, 16, 16, true, 0, true, false, 0, 0, 0, -1, false};
+    const attention_case c = {OP_FLOAT, 2,    4,     2, 30, 40, 16, 16,    true,
+                              0,        true, false, 0, 0,  0,  -1, false, OP_NONE};
     uint64_t seed = 5, again = 5;
     application apart, over;
     begin(&apart, &c, &seed);
@@ -261,6 +274,16 @@ static void test_refused(void **state) {
     application_input(&app, OP_FLOAT, 4, DIMS(1, 2, 5, 8));
     application_input(&app, OP_FLOAT, 2, DIMS(3, 5));
     application_expect_failure(&app, "input 3 has shape [3,5]");
+    for (int i = 0; i < 4; i++) { /* types that nobody mixes, but for our passes */
+        static const op_dtype types[][3] = {{OP_FLOAT, OP_FLOAT16, OP_FLOAT16},
+                                            {OP_FLOAT, OP_FLOAT16, OP_BFLOAT16},
+                                            {OP_DOUBLE, OP_FLOAT16, OP_FLOAT16},
+                                            {OP_FLOAT, OP_FLOAT, OP_FLOAT16}};
+        application_init(&app, OP_ATTENTION);
+        for (int k = 0; k < 3; k++) application_input(&app, types[i][k], 4, DIMS(1, 2, 2, 8));
+        if (i) application_integer(&app, "ouro.halves", 1);
+        application_expect_failure(&app, i == 1 || i == 3 ? "input 2 is " : "input 1 is float16");
+    }
     application_init(&app, OP_ATTENTION);
     for (int i = 0; i < 3; i++) application_input(&app, OP_FLOAT, 4, DIMS(1, 2, 2, 8));
     for (int i = 0; i < 3; i++) application_absent(&app);

@@ -113,8 +113,10 @@ static void pack_halves(application *app, op_dtype dtype, op_call *call, op_tens
     rt_preference wish;
     for (int64_t i = 0; i < count; i++) {
         if (i % 7 == 3) floats[i] *= 0x1p-16f; /* not normal in float16 */
-        halves[i] = dtype == OP_FLOAT16 ? base_half_from_float(floats[i]) : base_bfloat16_from_float(floats[i]);
-        floats[i] = dtype == OP_FLOAT16 ? base_float_from_half(halves[i]) : base_float_from_bfloat16(halves[i]);
+        halves[i] =
+            dtype == OP_FLOAT16 ? base_half_from_float(floats[i]) : base_bfloat16_from_float(floats[i]);
+        floats[i] =
+            dtype == OP_FLOAT16 ? base_float_from_half(halves[i]) : base_float_from_bfloat16(halves[i]);
     }
     source.type.dtype = dtype;
     source.data = halves;
@@ -128,8 +130,7 @@ static void pack_halves(application *app, op_dtype dtype, op_call *call, op_tens
                          (size_t)((columns + 15) / 16 * 16 * depth) * sizeof *halves + RT_ALIGNMENT);
     }
     inputs[1].type.layout = OP_LAYOUT_PACKED;
-    inputs[1].type.packed_bytes =
-        (size_t)((columns + 15) / 16 * 16 * depth) * sizeof *halves + RT_ALIGNMENT;
+    inputs[1].type.packed_bytes = (size_t)((columns + 15) / 16 * 16 * depth) * sizeof *halves + RT_ALIGNMENT;
     inputs[1].data = application_memory(app, inputs[1].type.packed_bytes);
     memset(inputs[1].data, 0, inputs[1].type.packed_bytes);
     assert_int_equal(kernel()->pack(call, &one_thread, 1, &source, inputs[1].data, &app->report), BASE_OK);
