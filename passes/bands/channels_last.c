@@ -54,11 +54,13 @@ static bool ask(const rt_kernel *kernel, const op_call *relaid, const rt_environ
 /* The kernel that has packed the weights of the node, and what it would have of them then; NULL: it cannot. */
 static const rt_kernel *packing_kernel(const ir_node *node, op_call *relaid,
                                        const rt_environment *environment, base_arena *arena) {
-    const rt_kernel *kernel = rt_kernel_candidate(node->code, 0);
+    const rt_kernel *kernel;
     rt_preference wish;
-    if (!kernel || !kernel->prefer || !kernel->pack || !kernel->unpack ||
-        !rt_kernel_allowed(kernel, environment) || !ask(kernel, relaid, environment, arena, &wish))
-        return NULL;
+    for (unsigned i = 0; (kernel = rt_kernel_candidate(node->code, i)); i++)
+        if (kernel->prefer && kernel->pack && kernel->unpack && rt_kernel_allowed(kernel, environment) &&
+            ask(kernel, relaid, environment, arena, &wish))
+            break;
+    if (!kernel) return NULL;
     op_tensor *weights = (op_tensor *)&relaid->inputs[1];
     weights->type.layout = OP_LAYOUT_PACKED;
     weights->type.packed_bytes = wish.packed_bytes[1];

@@ -136,36 +136,19 @@ void rt_activation_floats(const rt_activation *activation, float *data, int64_t 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define AVX512 __attribute__((target("avx512f")))
 
-/* 1 + exp(-slope x), where `exponent` is -slope / log 2: 1 + 2^n p(r) with n = exponent x to the nearest integer, r the rest, of which the
- * product is not rounded. p is within 1e-7 of 2^r, relative to it. */
-AVX512 static inline __m512 one_and_exp(__m512 x, __m512 exponent, float least, float most) {
-    const __m512 one = _mm512_set1_ps(1.0f);
-    /* Beyond these it is 1, or so large that what is divided by it is next to nothing. A NaN stays one. */
-    x = _mm512_max_ps(_mm512_set1_ps(least), _mm512_min_ps(_mm512_set1_ps(most), x));
-    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, exponent), 0), r = _mm512_fmsub_ps(x, exponent, n);
-    __m512 p = _mm512_set1_ps(1.32647272e-3f);
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(9.67151281e-3f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.55073374e-2f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(2.40222421e-1f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(6.93146978e-1f));
-    p = _mm512_fmadd_ps(p, r, one);
-    return _mm512_add_ps(_mm512_scalef_ps(p, n), one);
-}
-
 AVX512 static void gate_wide(const rt_activation *activation, float *data, int64_t count) {
     enum { LANES = 16 };
     const bool swish = activation->kind == RT_ACTIVATION_SWISH;
-    const float slope = swish ? activation->alpha : 1, near = -88.0f / slope, far = 104.0f / slope;
-    const float least = near < far ? near : far, most = near < far ? far : near;
-    const __m512 exponent = _mm512_set1_ps(-1.44269504f * slope), one = _mm512_set1_ps(1);
+    const rt_gate_512 with = rt_gate_512_of(swish ? activation->alpha : 1);
+    const __m512 one = _mm512_set1_ps(1);
     int64_t i = 0;
     for (; i + LANES <= count; i += LANES) {
-        const __m512 x = _mm512_loadu_ps(data + i), gate = one_and_exp(x, exponent, least, most);
+        const __m512 x = _mm512_loadu_ps(data + i), gate = rt_one_and_exp_16(x, &with);
         _mm512_storeu_ps(data + i, _mm512_div_ps(swish ? x : one, gate));
     }
     if (i == count) return;
     const __mmask16 some = (__mmask16)((1u << (count - i)) - 1);
-    const __m512 x = _mm512_maskz_loadu_ps(some, data + i), gate = one_and_exp(x, exponent, least, most);
+    const __m512 x = _mm512_maskz_loadu_ps(some, data + i), gate = rt_one_and_exp_16(x, &with);
     _mm512_mask_storeu_ps(data + i, some, _mm512_div_ps(swish ? x : one, gate));
 }
 

@@ -120,6 +120,8 @@ extern const rt_kernel rt_kernel_winograd_transforming; /* with weights that sta
 /* MatMul and Gemm with a constant right matrix in panels (packed_product.c). */
 extern const rt_kernel rt_kernel_packed_product;
 extern const rt_kernel rt_kernel_packed_halves; /* of 16 bits (packed_halves.c) */
+/* Conv of each channel by itself, where channels lie side by side (depthwise.c). */
+extern const rt_kernel rt_kernel_depthwise;
 /* Conv of single points, from weights in tiles (pointwise.c). */
 extern const rt_kernel rt_kernel_pointwise;
 

@@ -50,6 +50,32 @@ RT_MATH_512 static inline __m512 rt_sigmoid_16(__m512 x) {
     return _mm512_mask_mul_ps(ratio, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ), e, ratio);
 }
 
+/* What 1 + exp(-slope x) is computed with. */
+typedef struct rt_gate_512 {
+    float least, most, exponent; /* x is limited to the first two; the last is -slope / log 2 */
+} rt_gate_512;
+
+static inline rt_gate_512 rt_gate_512_of(float slope) {
+    /* Beyond these it is 1, or so large that what is divided by it is next to nothing. */
+    const float near = -88.0f / slope, far = 104.0f / slope;
+    return (rt_gate_512){.least = near < far ? near : far, .most = near < far ? far : near, .exponent = -1.44269504f * slope};
+}
+
+/* 1 + exp(-slope x): 1 + 2^n p(r) with n = exponent x to the nearest integer, r the rest, of which the product is not rounded. p is within
+ * 1e-7 of 2^r, relative to it. A NaN stays one. Faster than rt_sigmoid_16, and other last digits. */
+RT_MATH_512 static inline __m512 rt_one_and_exp_16(__m512 x, const rt_gate_512 *gate) {
+    const __m512 one = _mm512_set1_ps(1.0f), exponent = _mm512_set1_ps(gate->exponent);
+    x = _mm512_max_ps(_mm512_set1_ps(gate->least), _mm512_min_ps(_mm512_set1_ps(gate->most), x));
+    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, exponent), 0), r = _mm512_fmsub_ps(x, exponent, n);
+    __m512 p = _mm512_set1_ps(1.32647272e-3f);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(9.67151281e-3f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.55073374e-2f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(2.40222421e-1f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(6.93146978e-1f));
+    p = _mm512_fmadd_ps(p, r, one);
+    return _mm512_add_ps(_mm512_scalef_ps(p, n), one);
+}
+
 /* x times the logistic function of alpha x. A NaN is handed on: of a product of two the sign would be that of either. */
 RT_MATH_512 static inline __m512 rt_swish_16(__m512 x, __m512 alpha) {
     const __mmask16 numbers = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* depthwise.c: Conv of each channel by itself, windows of 3x3 and 5x5 elements at strides of 1 and 2, in float, on images whose channels lie
+ * side by side: in blocks of 16, or innermost.
+ *
+ * Lanes are channels. A tile is some outputs of a row, whose sums stay in registers while the window's rows pass over them: an element of
+ * the image is read once for all outputs of the tile that see it, and the activation is applied before anything is written. Rows above and
+ * below the image are left out; tiles at its sides look which elements are there.
+ *
+ * The weights: [block of 16 channels][element of the window][channel]; what pads the last block is zero, and so is one vector after all of
+ * them, so that no other kernel's weights have this size. They do not depend on the extents of images, which may be open when they are
+ * packed. Sums begin with the bias and are made in the order of the window's elements, each product and its sum rounded once.
+ */
+#include "ir/operators/window.h"
+#include "runtime/kernels/portable/activation.h"
+#include "runtime/kernels/portable/cost.h"
+#include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/vector_math_512.h"
+#include <math.h>
+#include <string.h>
+
+enum {
+    LANES = 16,
+    TOGETHER = 8,
+    BAND = 8,
+    MOST_KERNEL = 5,
+    LEAST_CHANNELS = 4 /* fewer leave most lanes empty */
+};
+
+typedef struct depthwise {
+    int64_t images, channels, blocks;
+    int64_t kernel, stride; /* of both dimensions */
+    int64_t input[2], output[2], before[2];
+    bool innermost; /* channels are; else blocks are padded */
+    bool bias, residual;
+    rt_activation activation;
+} depthwise;
+
+/* ---- shapes -------------------------------------------------------------------------------------------- */
+
+/* False where the application is no convolution of this kind. Extents of images may be open; weights are constant. */
+static bool read_kind(const op_call *call, op_layout layout, depthwise *shape) {
+    const op_type *x = &call->inputs[0].type;
+    const op_shape *weights = &call->inputs[1].type.shape;
+    op_window window;
+    if (call->code != OP_CONV || x->dtype != OP_FLOAT || x->shape.rank != 4 || weights->rank != 4)
+        return false;
+    if (layout != OP_LAYOUT_NHWC && layout != OP_LAYOUT_NC16) return false;
+    if (!op_shape_known(weights) || x->shape.dims[1] < LEAST_CHANNELS ||
+        weights->dims[0] != x->shape.dims[1] || weights->dims[1] != 1 ||
+        op_attribute_integer(&call->attributes, "group", 1) != weights->dims[0])
+        return false;
+    if (op_window_read(call, weights->dims + 2, &window, NULL) != BASE_OK) return false;
+    *shape = (depthwise){.images = x->shape.dims[0],
+                         .channels = weights->dims[0],
+                         .blocks = (weights->dims[0] - 1) / LANES + 1,
+                         .kernel = window.kernel[0],
+                         .stride = window.stride[0],
+                         .innermost = layout == OP_LAYOUT_NHWC,
+                         .bias = op_input_present(call, 2),
+                         .residual = op_input_present(call, 3)};
+    if ((shape->kernel != 3 && shape->kernel != 5) || (shape->stride != 1 && shape->stride != 2))
+        return false;
+    for (int i = 0; i < 2; i++) {
+        if (window.kernel[i] != shape->kernel || window.stride[i] != shape->stride || window.dilation[i] != 1)
+            return false;
+        shape->input[i] = window.input[i];
+        shape->output[i] = window.output[i];
+        shape->before[i] = window.before[i];
+    }
+    if (!rt_activation_read(&call->attributes, &shape->activation)) return false;
+    const rt_activation_kind kind = shape->activation.kind;
+    if (kind == RT_ACTIVATION_TANH || kind == RT_ACTIVATION_GELU) return false;
+    return true;
+}
+
+static size_t packed_bytes(const depthwise *shape) {
+    return (size_t)(shape->blocks * shape->kernel * shape->kernel + 1) * LANES * sizeof(float);
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    depthwise shape;
+    const op_type *weights = &call->inputs[1].type;
+    const op_layout layout = call->inputs[0].type.layout;
+    return rt_has_wide_vectors(environment) && read_kind(call, layout, &shape) &&
+           call->outputs[0].type.layout == layout && weights->layout == OP_LAYOUT_PACKED &&
+           weights->packed_bytes == packed_bytes(&shape) &&
+           (!shape.bias || call->inputs[2].type.layout == OP_LAYOUT_ROW_MAJOR) &&
+           (!shape.residual || call->inputs[3].type.layout == layout);
+}
+
+/* Images stay as they lie. */
+static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
+    depthwise shape;
+    const op_layout layout = preference->inputs[0];
+    if (!rt_has_wide_vectors(environment) || !call->inputs[1].data || !read_kind(call, layout, &shape))
+        return false;
+    *preference = (rt_preference){.inputs = {layout, OP_LAYOUT_PACKED}, .output = layout};
+    preference->packed_bytes[1] = packed_bytes(&shape);
+    if (shape.residual) preference->inputs[3] = layout;
+    return true;
+}
+
+static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
+                        const op_tensor *plain, void *packed, base_report *report) {
+    (void)environment;
+    depthwise shape;
+    if (input != 1 || !read_kind(call, call->inputs[0].type.layout, &shape))
+        return base_fail(report, BASE_INVALID, "input %u of this convolution is not packed", input);
+    const int64_t taps = shape.kernel * shape.kernel;
+    const float *from = plain->data;
+    float *to = packed;
+    for (int64_t channel = 0; channel < shape.channels; channel++)
+        for (int64_t t = 0; t < taps; t++)
+            to[(channel / LANES * taps + t) * LANES + channel % LANES] = from[channel * taps + t];
+    return BASE_OK;
+}
+
+static base_status unpack(const op_call *call, const rt_environment *environment, uint32_t input,
+                          const op_tensor *packed, void *plain, base_report *report) {
+    (void)environment;
+    depthwise shape;
+    if (input != 1 || !read_kind(call, call->inputs[0].type.layout, &shape))
+        return base_fail(report, BASE_INVALID, "input %u of this convolution is not packed", input);
+    const int64_t taps = shape.kernel * shape.kernel;
+    const float *from = packed->data;
+    float *to = plain;
+    for (int64_t channel = 0; channel < shape.channels; channel++)
+        for (int64_t t = 0; t < taps; t++)
+            to[channel * taps + t] = from[(channel / LANES * taps + t) * LANES + channel % LANES];
+    return BASE_OK;
+}
+
+static bool estimate(const op_call *call, const rt_environment *environment, size_t scratch_limit,
+                     rt_cost *cost) {
+    depthwise shape;
+    if (!rt_has_wide_vectors(environment) || !read_kind(call, call->inputs[0].type.layout, &shape) ||
+        !rt_direct_convolution_estimate(call, environment, scratch_limit, cost))
+        return false;
+    cost->packed_bytes = packed_bytes(&shape);
+    return true;
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------- */
+
+#ifdef RT_HAS_MATH_512
+#define AVX512 __attribute__((target("avx512f")))
+#define INLINE static inline __attribute__((always_inline))
+
+/* One row of the output, of one block of channels. */
+typedef struct output_row {
+    const float *x, *weights; /* the block's image, its weights */
+    const float *residual;    /* NULL: none */
+    float *y;
+    int64_t width, output_width, left; /* of the input; of the output; padding */
+    int64_t pixel, top; /* floats from a pixel to the next; the input row that the window's first row sees */
+    int64_t first, end; /* rows of the window that see rows of the image */
+    __m512 bias;
+    __mmask16 channels,
+        stored; /* those that there are; those that are written, the others of these as zeros */
+    const rt_activation *activation;
+    bool limits; /* the activation is done with these: */
+    float low, high;
+    rt_gate_512 gate; /* else, where it is a gate, with this */
+} output_row;
+
+/* Before the first pixel of a row no element is read, but its address is computed. */
+INLINE const float *address(const float *from, int64_t floats) {
+    return (const float *)((uintptr_t)from + (uintptr_t)(floats * (int64_t)sizeof *from));
+}
+
+AVX512 INLINE void activate(const output_row *row, int together, __m512 *sums) {
+    const __m512 one = _mm512_set1_ps(1), zero = _mm512_setzero_ps();
+    const rt_activation_kind kind = row->activation->kind;
+    if (row->limits) {
+        const __m512 low = _mm512_set1_ps(row->low), high = _mm512_set1_ps(row->high);
+        _Pragma("GCC unroll 8") for (int t = 0; t < together;
+                                     t++) /* the second operand is what a NaN gives */
+            sums[t] = _mm512_min_ps(high, _mm512_max_ps(low, sums[t]));
+    } else if (kind == RT_ACTIVATION_LEAKY_RELU) {
+        const __m512 slope = _mm512_set1_ps(row->activation->alpha);
+        _Pragma("GCC unroll 8") for (int t = 0; t < together; t++) sums[t] =
+            _mm512_mask_mul_ps(sums[t], _mm512_cmp_ps_mask(sums[t], zero, _CMP_LT_OQ), sums[t], slope);
+    } else if (kind == RT_ACTIVATION_HARD_SWISH) {
+        _Pragma("GCC unroll 8") for (int t = 0; t < together; t++) {
+            const __m512 gate = _mm512_fmadd_ps(sums[t], _mm512_set1_ps(1.0f / 6), _mm512_set1_ps(0.5f));
+            sums[t] = _mm512_mul_ps(sums[t], _mm512_min_ps(one, _mm512_max_ps(zero, gate)));
+        }
+    } else {
+        _Pragma("GCC unroll 8") for (int t = 0; t < together; t++) sums[t] = _mm512_div_ps(
+            kind == RT_ACTIVATION_SWISH ? sums[t] : one, rt_one_and_exp_16(sums[t], &row->gate));
+    }
+}
+
+/* What one row of the window adds to `together` sums, at a stride of 1. All elements are read first, so that sums that follow one another
+ * are independent. */
+AVX512 INLINE void add_all(const output_row *row, int kernel, int together, bool whole, const float *from,
+                           const __m512 *weights, __m512 *sums) {
+    __m512 seen[TOGETHER + MOST_KERNEL - 1];
+    _Pragma("GCC unroll 12") for (int i = 0; i < together + kernel - 1; i++) {
+        seen[i] = whole ? _mm512_loadu_ps(from) : _mm512_maskz_loadu_ps(row->channels, from);
+        __asm__("" : "+v"(seen[i])); /* read once: GCC would rather read it again for each sum */
+        from = address(from, row->pixel);
+        __asm__(
+            ""
+            : "+r"(
+                from)); /* one address that moves: else there is one for each element, more than registers */
+    }
+    _Pragma("GCC unroll 5") for (int j = 0; j < kernel; j++) {
+        _Pragma("GCC unroll 8") for (int t = 0; t < together; t++) sums[t] =
+            _mm512_fmadd_ps(seen[t + j], weights[j], sums[t]);
+    }
+}
+
+/* The same element by element, at any stride. `checked`: some may lie beside the image, and are left out. */
+AVX512 INLINE void add_each(const output_row *row, int kernel, int stride, int together, bool checked,
+                            bool whole, int64_t left, const float *from, const __m512 *weights,
+                            __m512 *sums) {
+    const int64_t width = row->width;
+    _Pragma("GCC unroll 19") for (int i = 0; i < (together - 1) * stride + kernel;
+                                  i++, from = address(from, row->pixel)) {
+        __asm__("" : "+r"(from));
+        if (checked && (left + i < 0 || left + i >= width)) continue;
+        __m512 seen = whole ? _mm512_loadu_ps(from) : _mm512_maskz_loadu_ps(row->channels, from);
+        __asm__("" : "+v"(seen));
+        _Pragma("GCC unroll 8") for (int t = 0; t < together; t++) {
+            const int j = i - t * stride;
+            if (j >= 0 && j < kernel) sums[t] = _mm512_fmadd_ps(seen, weights[j], sums[t]);
+        }
+    }
+}
+
+/* `together` outputs from `column` on. `checked`: some may see what lies beside the image. `whole`: the block has all of its channels. */
+AVX512 INLINE void make_tile(const output_row *row, int kernel, int stride, int together, bool checked,
+                             bool whole, int64_t column) {
+    __m512 sums[TOGETHER], weights[MOST_KERNEL];
+    const int64_t left = column * stride - row->left, pixel = row->pixel, width = row->width;
+    const float *line = address(row->x, ((row->top + row->first) * width + left) * pixel);
+    const float *of_line = row->weights + row->first * kernel * LANES;
+    _Pragma("GCC unroll 8") for (int t = 0; t < together; t++) sums[t] = row->bias;
+    for (int64_t k = row->first; k < row->end; k++) {
+        const float *from = line;
+        _Pragma("GCC unroll 5") for (int j = 0; j < kernel; j++) weights[j] =
+            _mm512_loadu_ps(of_line + j * LANES);
+        if (stride == 1 && !checked) add_all(row, kernel, together, whole, from, weights, sums);
+        else add_each(row, kernel, stride, together, checked, whole, left, from, weights, sums);
+        line = address(line, width * pixel);
+        of_line += kernel * LANES;
+    }
+    float *y = row->y + column * pixel;
+    if (row->residual) {
+        const float *residual = row->residual + column * pixel;
+        _Pragma("GCC unroll 8") for (int t = 0; t < together; t++) sums[t] =
+            _mm512_add_ps(sums[t], _mm512_maskz_loadu_ps(row->channels, residual + t * pixel));
+    }
+    if (row->activation->kind != RT_ACTIVATION_NONE) activate(row, together, sums);
+    _Pragma("GCC unroll 8") for (int t = 0; t < together; t++, y += pixel) {
+        if (whole) _mm512_storeu_ps(y, sums[t]);
+        else _mm512_mask_storeu_ps(y, row->stored, _mm512_maskz_mov_ps(row->channels, sums[t]));
+    }
+}
+
+AVX512 INLINE void make_row(const output_row *row, int kernel, int stride, bool whole) {
+    int64_t column = 0;
+    for (; column + TOGETHER <= row->output_width; column += TOGETHER) {
+        const int64_t first = column * stride - row->left;
+        if (first >= 0 && first + (TOGETHER - 1) * stride + kernel <= row->width)
+            make_tile(row, kernel, stride, TOGETHER, false, whole, column);
+        else make_tile(row, kernel, stride, TOGETHER, true, whole, column);
+    }
+#define REST(count)                                                                                          \
+    case count:                                                                                              \
+        make_tile(row, kernel, stride, count, true, whole, column);                                          \
+        break;
+    switch (row->output_width - column) {
+        REST(1)
+        REST(2)
+        REST(3)
+        REST(4)
+        REST(5)
+        REST(6)
+        REST(7)
+    default:
+        break;
+    }
+#undef REST
+}
+
+#define ROW(kernel, stride)                                                                                  \
+    AVX512 static void whole_##kernel##_##stride(const output_row *row) {                                    \
+        make_row(row, kernel, stride, true);                                                                 \
+    }                                                                                                        \
+    AVX512 static void part_##kernel##_##stride(const output_row *row) {                                     \
+        make_row(row, kernel, stride, false);                                                                \
+    }
+ROW(3, 1)
+ROW(3, 2)
+ROW(5, 1)
+ROW(5, 2)
+
+typedef void row_function(const output_row *row);
+/* By kernel, by stride, by whether the block is whole. */
+static row_function *const rows_of[2][2][2] = {{{part_3_1, whole_3_1}, {part_3_2, whole_3_2}},
+                                               {{part_5_1, whole_5_1}, {part_5_2, whole_5_2}}};
+
+typedef struct depthwise_job {
+    const depthwise *shape;
+    const float *x, *weights, *bias, *residual;
+    float *y;
+} depthwise_job;
+
+/* Rows of one block of channels of one image that are made one after another. */
+typedef struct some_rows {
+    int64_t image, block, first, end;
+} some_rows;
+
+/* Those from row number i on, of all that are made: the blocks' one after another, where channels are innermost some rows at a time, so that
+ * what lies together is read together. */
+static some_rows find_rows(const depthwise *s, int64_t i) {
+    const int64_t rows = s->output[0], band = s->innermost && BAND < rows ? BAND : rows,
+                  of_image = s->blocks * rows, in_image = i % of_image,
+                  first = in_image / (s->blocks * band) * band,
+                  height = rows - first < band ? rows - first : band, in_band = in_image - first * s->blocks;
+    return (some_rows){.image = i / of_image,
+                       .block = in_band / height,
+                       .first = first + in_band % height,
+                       .end = first + height};
+}
+
+/* What the rows of a block have in common. */
+AVX512 static output_row row_of_block(const depthwise_job *job, int64_t image, int64_t block) {
+    const depthwise *s = job->shape;
+    const int64_t rest = s->channels - block * LANES, taps = s->kernel * s->kernel;
+    /* Where channels are innermost, an image is as long as all of them, not as whole blocks. */
+    const int64_t pixels = s->input[0] * s->input[1], y_pixels = s->output[0] * s->output[1],
+                  each = s->innermost ? s->channels : s->blocks * LANES;
+    const int64_t y_at = image * y_pixels * each + block * LANES * (s->innermost ? 1 : y_pixels);
+    output_row row = {.x = job->x + image * pixels * each + block * LANES * (s->innermost ? 1 : pixels),
+                      .weights = job->weights + block * taps * LANES,
+                      .residual = job->residual ? job->residual + y_at : NULL,
+                      .y = job->y + y_at,
+                      .width = s->input[1],
+                      .output_width = s->output[1],
+                      .left = s->before[1],
+                      .pixel = s->innermost ? s->channels : LANES,
+                      .channels = rest < LANES ? (__mmask16)((1u << rest) - 1) : 0xffff,
+                      .activation = &s->activation};
+    row.limits = rt_activation_limits(row.activation, &row.low, &row.high);
+    row.gate = rt_gate_512_of(row.activation->kind == RT_ACTIVATION_SWISH ? row.activation->alpha : 1);
+    row.stored = s->innermost ? row.channels : 0xffff;
+    row.bias =
+        job->bias ? _mm512_maskz_loadu_ps(row.channels, job->bias + block * LANES) : _mm512_setzero_ps();
+    return row;
+}
+
+/* Rows are shared out. */
+AVX512 static void run_member(void *context, int member, int members) {
+    const depthwise_job *job = context;
+    const depthwise *s = job->shape;
+    const int64_t rows = s->images * s->blocks * s->output[0], last = rows * (member + 1) / members;
+    for (int64_t i = rows * member / members; i < last;) {
+        const some_rows some = find_rows(s, i);
+        output_row row = row_of_block(job, some.image, some.block);
+        row_function *const make = rows_of[s->kernel == 5][s->stride == 2][row.channels == 0xffff];
+        const int64_t line = s->output[1] * row.pixel;
+        row.y += some.first * line;
+        if (row.residual) row.residual += some.first * line;
+        for (int64_t at = some.first; at < some.end && i < last; at++, i++) {
+            row.top = at * s->stride - s->before[0];
+            row.first = row.top < 0 ? -row.top : 0;
+            row.end = s->input[0] - row.top < s->kernel ? s->input[0] - row.top : s->kernel;
+            make(&row);
+            row.y += line;
+            if (row.residual) row.residual += line;
+        }
+    }
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const depthwise *shape = prepared->state;
+    depthwise_job job = {.shape = shape,
+                         .x = inputs[0].data,
+                         .weights = inputs[1].data,
+                         .bias = shape->bias ? inputs[2].data : NULL,
+                         .residual = shape->residual ? inputs[3].data : NULL,
+                         .y = outputs[0].data};
+    const double work = (double)shape->images * (double)shape->channels * (double)shape->output[0] *
+                        (double)shape->output[1] * (double)(shape->kernel * shape->kernel);
+    rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, run_member, &job);
+    return BASE_OK;
+}
+#else
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)prepared, (void)inputs, (void)outputs, (void)scratch;
+    return base_fail(report, BASE_INVALID, "this machine has no vectors of 16 floats");
+}
+#endif
+
+/* Once the extents of images are known. */
+static bool read_extents(const op_call *call, const rt_environment *environment, depthwise *shape) {
+    if (!accepts(call, environment) || !read_kind(call, call->inputs[0].type.layout, shape)) return false;
+    if (shape->images < 0 || shape->input[0] < 0 || shape->input[1] < 0 || shape->output[0] < 0 ||
+        shape->output[1] < 0)
+        return false;
+    return true;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    depthwise *shape = BASE_NEW(arena, depthwise);
+    if (!shape) return base_fail_memory(report);
+    if (!read_extents(call, environment, shape))
+        return base_fail(report, BASE_INVALID, "this convolution does not go channel by channel");
+    prepared->state = shape;
+    prepared->run = run;
+    return BASE_OK;
+}
+
+/* Images of other extents. */
+static bool adapt(const op_call *call, const rt_environment *environment, rt_prepared *prepared) {
+    return read_extents(call, environment, prepared->state);
+}
+
+const rt_kernel rt_kernel_depthwise = {.name = "portable.depthwise",
+                                       .accepts = accepts,
+                                       .prefer = prefer,
+                                       .pack = pack,
+                                       .unpack = unpack,
+                                       .estimate = estimate,
+                                       .prepare = prepare,
+                                       .adapt = adapt};
