@@ -33,6 +33,7 @@
  *   quantize-weights     graph/quantize_weights.c      constant weights of products in few bits, if that is asked for
  *   fuse                 graph/fuse.c                  operators become parts of the heavy one before or after them
  *   halve-weights        layout/halve_weights.c        constant weights of products in half precision, if that is asked for
+ *   join-convolutions    graph/join_convolutions.c    convolutions of one value with few filters become one
  *   select-layouts       layout/select_layouts.c       layouts of all values
  *   carry-layouts        layout/carry_layouts.c        loops carry blocked layouts
  *   eliminate-unused     graph/eliminate_dead_code.c   what fusion and layouts left over goes
@@ -88,6 +89,7 @@
     FACT(GELUS, "Gelu is one node")                                                                          \
     FACT(FUSED, "operators are fused")                                                                       \
     FACT(HALVED, "weights are in half precision where that was asked for")                                   \
+    FACT(JOINED, "convolutions of one value with few filters are one")                                       \
     FACT(LAYOUTS, "layouts of all values")                                                                   \
     FACT(LOOP_LAYOUTS, "loops carry blocked layouts")                                                        \
     FACT(WEIGHED, "it is known how much bands are to save, and how much is spilled")                         \

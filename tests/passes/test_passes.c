@@ -42,6 +42,10 @@ static const struct pass_case {
      * whose zero is in the middle of the bytes, an input that is not quantised, or a Transpose to another scale. */
     {"graph/cases/fuse_quantized", pass_fuse_quantized, 0},
     {"graph/cases/fuse_quantized_not", pass_fuse_quantized, 0},
+    /* Heads with other activations and without a bias, and heads of two convolutions each. But not other windows, weights that are
+     * no constants, as many filters as a vector has lanes, or an activation with numbers of its own beside none. */
+    {"graph/cases/join_convolutions", pass_join_convolutions, 0},
+    {"graph/cases/join_convolutions_not", pass_join_convolutions, 0},
     /* Nodes on constants are computed; a slice of everything is what it slices, but not where the extents are not known. */
     {"graph/cases/fold_constants", pass_fold_constants, 0},
     {"graph/cases/fold_slice_of_all", pass_fold_constants, 0},
