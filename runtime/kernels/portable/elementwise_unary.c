@@ -5,7 +5,7 @@
  * integers is computed in double and truncated. Half precision is computed in float, a block at a time.
  */
 #include "runtime/kernels/portable/elementwise_unary.h"
-#include "runtime/kernels/portable/vector_math.h"
+#include "runtime/kernels/portable/vector_angles.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -71,22 +71,58 @@ UNARY_LONG(sigmoid, rt_sigmoid(a), (a < 0.0 ? exp(a) / (1.0 + exp(a)) : 1.0 / (1
 UNARY_REAL(sqrt, sqrtf(a), sqrt(a))
 UNARY_LONG(tanh, rt_tanh(a), tanh(a))
 
-/* Less usual ones: those without a vector form are left to the C library. */
-#define UNARY_LIBRARY(name, single, twice)                                                                   \
-    UNARY(name##_float, , float, single)                                                                     \
-    UNARY(name##_double, , double, twice)
+/* Functions of angles: large ones, and infinities, are left to the C library. */
+enum { ANGLES = 1024 };
+
+RT_CLONES static bool has_large_angles(const float *x, int64_t count) {
+    const rt_word limit = {.real = RT_ANGLE_LIMIT};
+    uint32_t largest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const rt_word word = {.real = x[i]};
+        const uint32_t bits = word.bits & 0x7fffffffu;
+        largest = bits > largest ? bits : largest;
+    }
+    return largest > limit.bits;
+}
+
+/* The results of angles up to the limit, and what `library` says of others: `kept` are the angles. */
+static void put_large_angles(float *y, const float *kept, int64_t count, float (*library)(float)) {
+    for (int64_t i = 0; i < count; i++) {
+        if (!(rt_absolute(kept[i]) <= RT_ANGLE_LIMIT)) y[i] = library(kept[i]);
+    }
+}
+
+#define UNARY_ANGLE(name)                                                                                    \
+    RT_CLONES static void name##_small(float *y, const float *x, int64_t count) {                            \
+        RT_MAP_LONG(y, x, count, rt_##name(a));                                                              \
+    }                                                                                                        \
+    static void name##_float(void *to, const void *from, int64_t count,                                      \
+                             const rt_unary_parameters *parameters) {                                        \
+        (void)parameters;                                                                                    \
+        for (int64_t first = 0; first < count; first += ANGLES) {                                            \
+            const int64_t some = count - first < ANGLES ? count - first : ANGLES;                            \
+            const float *x = (const float *)from + first;                                                    \
+            float *y = (float *)to + first, kept[ANGLES];                                                    \
+            const bool large = has_large_angles(x, some);                                                    \
+            if (large) memcpy(kept, x, (size_t)some * sizeof *x);                                            \
+            name##_small(y, x, some);                                                                        \
+            if (large) put_large_angles(y, kept, some, name##f);                                             \
+        }                                                                                                    \
+    }                                                                                                        \
+    UNARY(name##_double, , double, name(a))
+
 #define ALPHA ((double)p.alpha)
 #define BETA ((double)p.beta)
-UNARY_LIBRARY(acos, acosf(a), acos(a))
-UNARY_LIBRARY(acosh, acoshf(a), acosh(a))
-UNARY_LIBRARY(asin, asinf(a), asin(a))
-UNARY_LIBRARY(asinh, asinhf(a), asinh(a))
-UNARY_LIBRARY(atan, atanf(a), atan(a))
-UNARY_LIBRARY(atanh, atanhf(a), atanh(a))
+UNARY_LONG(acos, rt_acos(a), acos(a))
+UNARY_LONG(acosh, rt_acosh(a), acosh(a))
+UNARY_LONG(asin, rt_asin(a), asin(a))
+UNARY_LONG(asinh, rt_asinh(a), asinh(a))
+UNARY_LONG(atan, rt_atan(a), atan(a))
+UNARY_LONG(atanh, rt_atanh(a), atanh(a))
 UNARY_LONG(celu, (a < 0.0f ? p.alpha * rt_exp_minus_one(a / p.alpha) : a),
            (a < 0.0 ? ALPHA * expm1(a / ALPHA) : a))
-UNARY_LIBRARY(cos, cosf(a), cos(a))
-UNARY_LIBRARY(cosh, coshf(a), cosh(a))
+UNARY_ANGLE(cos)
+UNARY_LONG(cosh, rt_cosh(a), cosh(a))
 UNARY_LONG(elu, (a < 0.0f ? p.alpha * rt_exp_minus_one(a) : a), (a < 0.0 ? ALPHA * expm1(a) : a))
 UNARY_REAL(hard_sigmoid, LIMIT(p.alpha *a + p.beta, 0.0f, 1.0f), LIMIT(ALPHA *a + BETA, 0.0, 1.0))
 UNARY_REAL(hard_swish, a *LIMIT(a / 6.0f + 0.5f, 0.0f, 1.0f), a *LIMIT(a / 6.0 + 0.5, 0.0, 1.0))
@@ -96,12 +132,12 @@ UNARY_LONG(selu, p.beta *(a < 0.0f ? p.alpha * rt_exp_minus_one(a) : a),
 UNARY_REAL(sign, (a > 0.0f ? 1.0f : a < 0.0f ? -1.0f : a), (a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a))
 UNARY_SIGNED(sign, (a > 0) - (a < 0))
 UNARY_UNSIGNED(sign, a > 0)
-UNARY_LIBRARY(sin, sinf(a), sin(a))
-UNARY_LIBRARY(sinh, sinhf(a), sinh(a))
-UNARY_LONG(softplus, (a > 0.0f ? a : 0.0f) + rt_log_plus_one(rt_exp(-rt_absolute(a))),
+UNARY_ANGLE(sin)
+UNARY_LONG(sinh, rt_sinh(a), sinh(a))
+UNARY_LONG(softplus, (a > 0.0f ? a : 0.0f) + rt_log_plus_one(rt_exp(rt_negative(a))),
            (a > 0.0 ? a : 0.0) + log1p(exp(-fabs(a))))
 UNARY_REAL(softsign, a / (1.0f + rt_absolute(a)), a / (1.0 + fabs(a)))
-UNARY_LIBRARY(tan, tanf(a), tan(a))
+UNARY_ANGLE(tan)
 UNARY_REAL(thresholded_relu, (a > p.alpha ? a : 0.0f), (a > ALPHA ? a : 0.0))
 
 /* x times the probability that a normal number is below x, and its two usual approximations; x tanh(log(1 + e^x)), where e^x
@@ -376,8 +412,19 @@ static base_status run_clip(const rt_prepared *prepared, const op_tensor *inputs
 /* How many simple operations one element costs. */
 static int64_t work_of(op_code code) {
     switch (code) {
+    case OP_ACOS:
+    case OP_ACOSH:
+    case OP_ASIN:
+    case OP_ASINH:
+    case OP_ATAN:
+    case OP_ATANH:
+    case OP_COS:
+    case OP_COSH:
     case OP_EXP:
     case OP_LOG:
+    case OP_SIN:
+    case OP_SINH:
+    case OP_TAN:
     case OP_TANH:
     case OP_SIGMOID:
     case OP_ERF:

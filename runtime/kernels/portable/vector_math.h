@@ -26,6 +26,14 @@ static inline float rt_absolute(float x) {
     return word.real;
 }
 
+/* -|x|, by its sign: what a compiler sees as a negation it moves into other operations, which then meet NaNs of both signs, and the
+ * order of their operands decides. */
+static inline float rt_negative(float x) {
+    rt_word word = {.real = x};
+    word.bits |= 0x80000000u;
+    return word.real;
+}
+
 static inline float rt_sign_of(float magnitude, float sign) {
     rt_word word = {.real = magnitude}, from = {.real = sign};
     word.bits |= from.bits & 0x80000000u;
@@ -51,9 +59,9 @@ typedef struct rt_exp_parts {
 } rt_exp_parts;
 
 static inline rt_exp_parts rt_exp_split(float argument) {
-    /* Beyond these the result is 0 or infinite; the comparisons keep a NaN. */
+    /* Beyond these the result is 0 or infinite, also half of it; the comparisons keep a NaN. */
     float x = argument < -104.0f ? -104.0f : argument;
-    x = x > 89.0f ? 89.0f : x;
+    x = x > 90.0f ? 90.0f : x;
     /* n = x / log 2 to the nearest integer, by adding and taking away 1.5 * 2^23. */
     rt_word shifted = {.real = x * 1.44269504f + 12582912.0f};
     const float n = shifted.real - 12582912.0f;
@@ -134,7 +142,7 @@ static inline float rt_tanh(float x) {
 
 /* 1 / (1 + exp(-x)) */
 static inline float rt_sigmoid(float x) {
-    const float e = rt_exp(-rt_absolute(x)), ratio = 1.0f / (1.0f + e);
+    const float e = rt_exp(rt_negative(x)), ratio = 1.0f / (1.0f + e);
     return x < 0.0f ? e * ratio : ratio;
 }
 

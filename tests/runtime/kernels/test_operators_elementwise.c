@@ -293,7 +293,9 @@ static op_tensor coarse_floats(base_arena *arena, uint32_t count) {
 /* Every float, coarsely: the vectorised functions are within 3 units in the last place. */
 static void test_accuracy(void **state) {
     (void)state;
-    static const op_code codes[] = {OP_EXP, OP_LOG, OP_TANH, OP_SIGMOID, OP_ERF, OP_ELU, OP_SOFTPLUS};
+    static const op_code codes[] = {OP_EXP,  OP_LOG,   OP_TANH,  OP_SIGMOID, OP_ERF,  OP_ELU,  OP_SOFTPLUS,
+                                    OP_ACOS, OP_ACOSH, OP_ASIN,  OP_ASINH,   OP_ATAN, OP_ATANH, OP_COS,
+                                    OP_COSH, OP_SIN,   OP_SINH,  OP_TAN};
     enum { COUNT = 1 << 20 };
     base_arena arena;
     base_arena_init(&arena, NULL);
