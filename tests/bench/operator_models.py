@@ -52,7 +52,7 @@ def chain(name, shape, steps, constants):
 
 def elementwise():
     for operator in ('Relu Sigmoid Tanh Exp Log Sqrt Erf Abs Neg Floor Softplus HardSigmoid Elu LeakyRelu Selu Sin Reciprocal '
-                     'Softsign Round Sign').split():
+                     'Softsign Round Sign Cos Tan Asin Acos Atan Sinh Cosh Asinh Atanh').split():
         one('unary_' + operator, operator, [IMAGE])
     one('unary_HardSwish', 'HardSwish', [IMAGE], opset=14)
     one('unary_Clip', 'Clip', [IMAGE], {'low': np.float32(0), 'high': np.float32(6)})
@@ -74,6 +74,57 @@ def elementwise():
     one('quantize', 'QuantizeLinear', [IMAGE], scale, results=(UINT8,))
     one('dequantize', 'DequantizeLinear', [IMAGE], scale, types=[UINT8])
     one('dynamic_quantize', 'DynamicQuantizeLinear', [IMAGE], results=(UINT8, FLOAT, UINT8), opset=11)
+
+
+def kinds():
+    """Other element types, constants that are broadcast, and remainders."""
+    half = TensorProto.FLOAT16
+    for operator in 'Relu Sigmoid Tanh Sqrt'.split():
+        one('half_' + operator, operator, [IMAGE], types=[half], results=(half,))
+    one('half_add', 'Add', [IMAGE, IMAGE], types=[half] * 2, results=(half,))
+    one('half_softmax', 'Softmax', [[12, 128, 128]], types=[half], results=(half,), axis=-1)
+    for name, kind in (('int64', INT64), ('int32', TensorProto.INT32)):
+        for operator in 'Mul Sub Mod'.split():
+            value = np.array(7, {'int64': 'i8', 'int32': 'i4'}[name])
+            one('%s_%s' % (operator.lower(), name), operator, [[200000]], {'c': value}, types=[kind], results=(kind,))
+        one('equal_' + name, 'Equal', [[200000]], {'c': np.array(7, {'int64': 'i8', 'int32': 'i4'}[name])}, types=[kind], results=(BOOL,))
+    one('mod_float', 'Mod', [IMAGE, IMAGE], fmod=1)
+    one('and', 'And', [[400000]] * 2, types=[BOOL] * 2, results=(BOOL,))
+    one('not', 'Not', [[400000]], types=[BOOL], results=(BOOL,))
+    one('where_channel', 'Where', [[1, 1, 56, 56], IMAGE], {'c': np.float32(-1e9)}, types=[BOOL, FLOAT])
+    one('where_mask', 'Where', [[1, 1, 128, 128], [1, 12, 128, 128]], {'c': np.float32(-1e9)}, types=[BOOL, FLOAT])
+    one('clip_int32', 'Clip', [[200000]], {'l': np.int32(0), 'h': np.int32(90)}, types=[TensorProto.INT32], results=(TensorProto.INT32,))
+    one('sum_3', 'Sum', [IMAGE] * 3)
+    for name, kind, to in (('half_float', half, FLOAT), ('int32_float', TensorProto.INT32, FLOAT), ('float_int32', FLOAT, TensorProto.INT32),
+                           ('int64_int32', INT64, TensorProto.INT32), ('float_bool', FLOAT, BOOL), ('float_uint8', FLOAT, UINT8)):
+        one('cast_' + name, 'Cast', [IMAGE], types=[kind], results=(to,), to=to)
+
+
+def signals():
+    """Sound, and what chooses among boxes."""
+    window = {'h': np.array(160), 'w': np.hanning(400).astype('f'), 'l': np.array(400)}
+    one('stft', 'STFT', [[1, 16000, 1]], window, opset=17)
+    for name, length in (('400', 400), ('512', 512), ('1009', 1009)):
+        one('dft_' + name, 'DFT', [[64, length, 1]], opset=17, axis=1, onesided=1)
+    one('dft_rows', 'DFT', [[16, 128, 64, 2]], opset=17, axis=1)
+    one('non_max_suppression', 'NonMaxSuppression', [[1, 8400, 4], [1, 80, 8400]],
+        {'m': integers(100), 'i': np.array([0.5], 'f'), 's': np.array([0.9], 'f')}, results=(INT64,))
+    one('top_300', 'TopK', [[1, 8400]], {'k': integers(300)}, results=(FLOAT, INT64))
+    one('top_1', 'TopK', [[80, 2100]], {'k': integers(1)}, results=(FLOAT, INT64))
+    one('softmax_short', 'Softmax', [[512, 8]], axis=-1)
+    one('softmax_64', 'Softmax', [[8, 64, 64]], axis=-1)
+    one('log_softmax_wide', 'LogSoftmax', [[64, 5000]], axis=-1)
+    one('cumsum_rows', 'CumSum', [[64, 1024]], {'a': np.array(1)})
+    one('grid_sample_still', 'GridSample', [[1, 16, 64, 64]], {'g': (random.random((1, 64, 64, 2)) * 2 - 1).astype('f')}, opset=16)
+    one('instance_normalization_groups', 'InstanceNormalization', [[1, 32, 8192]], {'s': floats(32), 'b': floats(32)})
+    one('sum_middle', 'ReduceSum', [[64, 256, 64]], {'a': integers(1)}, keepdims=0)
+    one('MaxPool_5_1', 'MaxPool', [[1, 128, 20, 20]], kernel_shape=[5, 5], pads=[2] * 4)
+    one('group_normalization', 'GroupNormalization', [[1, 64, 32, 32]], {'s': floats(8), 'b': floats(8)}, opset=18, num_groups=8)
+    one('layer_normalization_short', 'LayerNormalization', [[500, 64]], {'s': floats(64), 'b': floats(64)}, opset=17)
+    one('trilu', 'Trilu', [[12, 128, 128]], opset=14)
+    one('power_root', 'Pow', [IMAGE], {'p': np.float32(0.6)})
+    chain('where_above', IMAGE, [('Greater', ['x0', 'zero'], 'c', {}), ('Where', ['c', 'x0', 'low'], 'y', {})],
+          {'zero': np.float32(0), 'low': np.float32(-1)})
 
 
 def reductions():
@@ -202,5 +253,5 @@ def little_graphs():
     chain('mish', IMAGE, [('Softplus', ['x0'], 's', {}), ('Tanh', ['s'], 't', {}), ('Mul', ['x0', 't'], 'y', {})], {})
 
 
-for family in (elementwise, reductions, movement, images, products, little_graphs):
+for family in (elementwise, kinds, signals, reductions, movement, images, products, little_graphs):
     family()

@@ -102,6 +102,16 @@ static int64_t source(const pad_plan *plan, pad_mode mode, int32_t axis, int64_t
     return plan->first[axis] + (at < 0 ? -at : 2 * (left - 1) - at);
 }
 
+/* A few elements: rows have short margins. */
+static inline void fill(char *to, int64_t count, size_t size, const void *value) {
+    enum { FEW = 4 };
+    if (count > FEW || size != 4) {
+        if (count > 0) rt_fill(to, count, size, value);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) memcpy(to + 4 * i, value, 4);
+}
+
 static void pad_rows(void *user, int64_t begin, int64_t end) {
     const pad_context *context = user;
     const pad_plan *plan = context->plan;
@@ -109,16 +119,21 @@ static void pad_rows(void *user, int64_t begin, int64_t end) {
     const size_t size = context->state->size;
     const int32_t last = plan->rank - 1;
     const int64_t width = plan->to[last], before = plan->before[last], left = plan->left[last];
+    int64_t index[OP_MAX_RANK] = {0}, rest = begin;
+    for (int32_t i = last - 1; i >= 0; i--) {
+        index[i] = rest % plan->to[i];
+        rest /= plan->to[i];
+    }
     for (int64_t row = begin; row < end; row++) {
         char *to = context->to + (size_t)(row * width) * size;
-        int64_t rest = row, at = 0;
+        int64_t at = 0;
         bool inside = true;
         for (int32_t i = last - 1; i >= 0 && inside; i--) {
-            int64_t index = source(plan, mode, i, rest % plan->to[i]);
-            rest /= plan->to[i];
-            inside = index >= 0;
-            at += index * plan->stride[i];
+            const int64_t shown = source(plan, mode, i, index[i]);
+            inside = shown >= 0;
+            at += shown * plan->stride[i];
         }
+        for (int32_t i = last - 1; i >= 0 && ++index[i] == plan->to[i]; i--) index[i] = 0;
         if (!inside) {
             rt_fill(to, width, size, context->value);
             continue;
@@ -129,17 +144,17 @@ static void pad_rows(void *user, int64_t begin, int64_t end) {
         }
         int64_t after = width - before - left;
         if (mode == PAD_CONSTANT) {
-            rt_fill(to, before, size, context->value);
-            rt_fill(to + (size_t)(before + left) * size, after, size, context->value);
+            fill(to, before, size, context->value);
+            fill(to + (size_t)(before + left) * size, after, size, context->value);
         } else if (mode == PAD_EDGE && left > 0) {
-            rt_fill(to, before, size, from + (size_t)plan->first[last] * size);
-            rt_fill(to + (size_t)(before + left) * size, after, size,
-                    from + (size_t)(plan->first[last] + left - 1) * size);
+            fill(to, before, size, from + (size_t)plan->first[last] * size);
+            fill(to + (size_t)(before + left) * size, after, size,
+                 from + (size_t)(plan->first[last] + left - 1) * size);
         } else {
             for (int64_t i = 0; i < before + after; i++) {
-                int64_t index = i < before ? i : left + i;
-                memcpy(to + (size_t)index * size, from + (size_t)source(plan, mode, last, index) * size,
-                       size);
+                const int64_t place = i < before ? i : left + i;
+                fill(to + (size_t)place * size, 1, size,
+                     from + (size_t)source(plan, mode, last, place) * size);
             }
         }
     }

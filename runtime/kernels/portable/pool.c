@@ -232,16 +232,17 @@ static void pool_row(const pool_job *job, int64_t map, int64_t z, int64_t y) {
         indices[i] = index_in_tensor(shape, map, indices[i]);
 }
 
-/* A row of outputs of windows that are one plane deep. `line`: of pool_rows.h. */
+/* A row of outputs of windows that see whole lines. `line`: of pool_rows.h. */
 static void pool_lines(const pool_job *job, int64_t map, int64_t z, int64_t y, float *line) {
     const pool *shape = job->shape;
     const rt_part seen = shape->inside[1][y];
-    const int64_t plane = z * shape->stride[0] - shape->before[0];
+    const rt_part deep = shape->inside[0][z];
+    const int64_t plane = z * shape->stride[0] - shape->before[0] + deep.low * shape->dilation[0];
     const int64_t first = y * shape->stride[1] - shape->before[1] + seen.low * shape->dilation[1];
-    const bool any = seen.low < seen.high && shape->inside[0][z].low < shape->inside[0][z].high;
+    const bool any = seen.low < seen.high && deep.low < deep.high;
     const float *x = (const float *)job->x + map * shape->input_size;
     if (any) x += (plane * shape->input[1] + first) * shape->input[2];
-    rt_pool_rows_run(&shape->rows, x, any ? seen.high - seen.low : 0, line,
+    rt_pool_rows_run(&shape->rows, x, any ? deep.high - deep.low : 0, any ? seen.high - seen.low : 0, line,
                      (float *)job->y + map * shape->output_size +
                          (z * shape->output[1] + y) * shape->output[2]);
 }
@@ -384,10 +385,10 @@ static bool find_parts(pool *shape, base_arena *arena) {
     return true;
 }
 
-/* Windows of floats over several elements, one plane deep. */
+/* Windows of floats over several elements. */
 static void find_lines(pool *shape) {
-    if (!has_floats(shape) || shape->indices || shape->global || shape->kernel[0] != 1) return;
-    if (shape->kernel[1] * shape->kernel[2] == 1) return;
+    if (!has_floats(shape) || shape->indices || shape->global) return;
+    if (shape->kernel[0] * shape->kernel[1] * shape->kernel[2] == 1) return;
     shape->rows = (rt_pool_rows){.maximum = shape->maximum,
                                  .width = shape->input[2],
                                  .outputs = shape->output[2],
@@ -395,7 +396,8 @@ static void find_lines(pool *shape) {
                                  .stride = shape->stride[2],
                                  .dilation = shape->dilation[2],
                                  .padding = shape->before[2],
-                                 .step = shape->dilation[1] * shape->input[2]};
+                                 .step = shape->dilation[1] * shape->input[2],
+                                 .plane = shape->dilation[0] * shape->input[1] * shape->input[2]};
     shape->by_lines = rt_pool_rows_prepare(&shape->rows);
 }
 

@@ -19,15 +19,18 @@ enum { SLACK = 16, SHORTEST = 4 };
 #define SUM(value, best) ((best) += (value))
 
 #define POOL(name, target, lanes, ADD, NEUTRAL)                                                              \
-    target static void name(const rt_pool_rows *p, const float *x, int64_t lines, float *line, float *all) { \
+    target static void name(const rt_pool_rows *p, const float *x, int64_t planes, int64_t lines,            \
+                            float *line, float *all) {                                                       \
         const int64_t positions = (p->outputs - 1) * p->stride + 1;                                          \
         rt_floats_##lanes best, part;                                                                        \
         for (int64_t i = 0; i < p->width; i += lanes) {                                                      \
             const int64_t at = i + lanes <= p->width ? i : p->width - lanes;                                 \
             best = (rt_floats_##lanes){0} + (NEUTRAL);                                                       \
-            for (int64_t k = 0; k < lines; k++) {                                                            \
-                memcpy(&part, x + k * p->step + at, sizeof part);                                            \
-                ADD(part, best);                                                                             \
+            for (int64_t z = 0; z < planes; z++) {                                                           \
+                for (int64_t k = 0; k < lines; k++) {                                                        \
+                    memcpy(&part, x + z * p->plane + k * p->step + at, sizeof part);                         \
+                    ADD(part, best);                                                                         \
+                }                                                                                            \
             }                                                                                                \
             memcpy(line + p->padding + at, &best, sizeof best);                                              \
         }                                                                                                    \
@@ -77,13 +80,14 @@ static void take(const float *all, int64_t stride, int64_t count, float *to) {
     for (; i < count; i++) to[i] = all[i * stride];
 }
 
-void rt_pool_rows_run(const rt_pool_rows *p, const float *x, int64_t lines, float *line, float *to) {
+void rt_pool_rows_run(const rt_pool_rows *p, const float *x, int64_t planes, int64_t lines, float *line,
+                      float *to) {
     float all[RT_POOL_LINE];
 #if defined(__x86_64__) && defined(__GNUC__)
     if (p->width >= 8 && __builtin_cpu_supports("avx2"))
-        (p->maximum ? largest_avx2 : sums_avx2)(p, x, lines, line, all);
+        (p->maximum ? largest_avx2 : sums_avx2)(p, x, planes, lines, line, all);
     else
 #endif
-        (p->maximum ? largest_plain : sums_plain)(p, x, lines, line, all);
+        (p->maximum ? largest_plain : sums_plain)(p, x, planes, lines, line, all);
     take(all, p->stride, p->outputs, to);
 }

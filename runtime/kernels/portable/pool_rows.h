@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool_rows.h: a row of the largest, or of the sums, of windows of two dimensions over a row-major map of floats. */
+/* pool_rows.h: a row of the largest, or of the sums, of windows of two or three dimensions over a row-major map of floats. */
 #ifndef OURO_POOL_ROWS_H
 #define OURO_POOL_ROWS_H
 
@@ -12,14 +12,16 @@ typedef struct rt_pool_rows {
     int64_t width, outputs;                    /* of a line of the map, and of the result */
     int64_t kernel, stride, dilation, padding; /* across; before a line */
     int64_t step;                              /* floats from one line that a window sees to the next */
+    int64_t plane;                             /* from one plane that it sees to the next */
     int64_t line;                              /* floats, set by rt_pool_rows_prepare */
 } rt_pool_rows;
 
 /* Completes a description. False where lines are too short or too long for this. */
 bool rt_pool_rows_prepare(rt_pool_rows *rows);
-/* to[outputs], from `lines` lines of the map, which may be none; x is the first of them. First those are made one, then neighbours are:
+/* to[outputs], from `lines` lines of each of `planes` planes of the map, which may be none; x is the first of them. First those are made one, then neighbours are:
  * this order does not depend on the machine. `line` has RT_POOL_LINE floats, which rt_pool_rows_begin has filled once. */
 void rt_pool_rows_begin(const rt_pool_rows *rows, float *line);
-void rt_pool_rows_run(const rt_pool_rows *rows, const float *x, int64_t lines, float *line, float *to);
+void rt_pool_rows_run(const rt_pool_rows *rows, const float *x, int64_t planes, int64_t lines, float *line,
+                      float *to);
 
 #endif

@@ -208,56 +208,99 @@ static base_status prepare_reverse_sequence(const op_call *call, const rt_enviro
 
 /* ---- CumSum -------------------------------------------------------------------------------------------- */
 
-enum { ABREAST = 64 }; /* sums that are made side by side, so that rows are read as they lie */
+enum {
+    ABREAST = 64, /* sums that are made side by side, so that rows are read as they lie */
+    ROWS = 8      /* rows that are summed side by side, as each addition waits for the one before it */
+};
 
-#define CUMULATE(type, sum_type, none, operator)                                                             \
-    for (int64_t o = 0; o < outer; o++) {                                                                    \
-        for (int64_t first = 0; first < inner; first += ABREAST) {                                           \
-            const int64_t count = inner - first < ABREAST ? inner - first : ABREAST;                         \
-            sum_type sums[ABREAST];                                                                          \
-            for (int64_t i = 0; i < count; i++) sums[i] = (none);                                            \
-            for (int64_t k = 0; k < extent; k++) {                                                           \
-                const int64_t at = (o * extent + (state->reverse ? extent - 1 - k : k)) * inner + first;     \
-                const type *x = (const type *)inputs[0].data + at;                                           \
-                type *y = (type *)outputs[0].data + at;                                                      \
-                RT_VECTOR for (int64_t i = 0; i < count; i++) {                                              \
-                    const sum_type sum = sums[i] operator(sum_type) x[i];                                    \
-                    y[i] = (type)(state->exclusive ? sums[i] : sum);                                         \
-                    sums[i] = sum;                                                                           \
-                }                                                                                            \
+typedef struct cumulation {
+    int64_t outer, extent, inner;
+    bool exclusive, reverse;
+} cumulation;
+
+#define CUMULATE(name, type, sum_type, none, operator)                                                       \
+    static void name##_rows(const cumulation *c, const type *from, type *to, int64_t rows) {                 \
+        sum_type sums[ROWS];                                                                                 \
+        for (int64_t r = 0; r < ROWS; r++) sums[r] = (none);                                                 \
+        for (int64_t k = 0; k < c->extent; k++) {                                                            \
+            const int64_t at = c->reverse ? c->extent - 1 - k : k;                                           \
+            for (int64_t r = 0; r < rows; r++) {                                                             \
+                const sum_type sum = sums[r] operator(sum_type) from[r * c->extent + at];                    \
+                to[r * c->extent + at] = (type)(c->exclusive ? sums[r] : sum);                               \
+                sums[r] = sum;                                                                               \
             }                                                                                                \
         }                                                                                                    \
     }                                                                                                        \
-    break
-
-/* Sums or products along an axis; 16-bit floats in double. */
-#define CUMULATE_ALL(none, operator)                                                                         \
-    switch (state->dtype) {                                                                                  \
-    case OP_FLOAT:                                                                                           \
-        CUMULATE(float, double, none, operator);                                                             \
-    case OP_DOUBLE:                                                                                          \
-        CUMULATE(double, double, none, operator);                                                            \
-    case OP_INT32:                                                                                           \
-        CUMULATE(int32_t, uint32_t, none, operator);                                                         \
-    case OP_UINT32:                                                                                          \
-        CUMULATE(uint32_t, uint32_t, none, operator);                                                        \
-    case OP_INT64:                                                                                           \
-        CUMULATE(int64_t, uint64_t, none, operator);                                                         \
-    case OP_UINT64:                                                                                          \
-        CUMULATE(uint64_t, uint64_t, none, operator);                                                        \
-    default:                                                                                                 \
-        for (int64_t o = 0; o < outer; o++) {                                                                \
-            for (int64_t i = 0; i < inner; i++) {                                                            \
-                double sum = (none);                                                                         \
-                for (int64_t k = 0; k < extent; k++) {                                                       \
-                    int64_t at = (o * extent + (state->reverse ? extent - 1 - k : k)) * inner + i;           \
-                    const double next = sum operator rt_element_load(state->dtype, inputs[0].data, at);      \
-                    rt_element_store(state->dtype, outputs[0].data, at, state->exclusive ? sum : next);      \
-                    sum = next;                                                                              \
-                }                                                                                            \
+    RT_CLONES static void name##_columns(const cumulation *c, const type *from, type *to, int64_t count) {   \
+        sum_type sums[ABREAST];                                                                              \
+        for (int64_t i = 0; i < count; i++) sums[i] = (none);                                                \
+        for (int64_t k = 0; k < c->extent; k++) {                                                            \
+            const int64_t at = (c->reverse ? c->extent - 1 - k : k) * c->inner;                              \
+            const type *x = from + at;                                                                       \
+            type *y = to + at;                                                                               \
+            RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                  \
+                const sum_type sum = sums[i] operator(sum_type) x[i];                                        \
+                y[i] = (type)(c->exclusive ? sums[i] : sum);                                                 \
+                sums[i] = sum;                                                                               \
             }                                                                                                \
         }                                                                                                    \
+    }                                                                                                        \
+    static void name(const cumulation *c, const void *from, void *to) {                                      \
+        const int64_t plane = c->extent * c->inner;                                                          \
+        for (int64_t o = 0; o < c->outer;) {                                                                 \
+            const type *x = (const type *)from + o * plane;                                                  \
+            type *y = (type *)to + o * plane;                                                                \
+            if (c->inner == 1) {                                                                             \
+                if (c->outer - o >= ROWS) name##_rows(c, x, y, ROWS), o += ROWS;                             \
+                else name##_rows(c, x, y, 1), o++;                                                           \
+                continue;                                                                                    \
+            }                                                                                                \
+            for (int64_t first = 0; first < c->inner; first += ABREAST)                                      \
+                name##_columns(c, x + first, y + first,                                                      \
+                               c->inner - first < ABREAST ? c->inner - first : ABREAST);                     \
+            o++;                                                                                             \
+        }                                                                                                    \
     }
+#define CUMULATE_TYPES(name, none, operator)                                                                 \
+    CUMULATE(name##_float, float, double, none, operator)                                                    \
+    CUMULATE(name##_double, double, double, none, operator)                                                  \
+    CUMULATE(name##_int32, uint32_t, uint32_t, none, operator)                                               \
+    CUMULATE(name##_int64, uint64_t, uint64_t, none, operator)
+CUMULATE_TYPES(sums, 0, +)
+CUMULATE_TYPES(products, 1, *)
+
+/* Sums or products along an axis; 16-bit floats in double. */
+static void cumulate(op_dtype dtype, bool products, const cumulation *c, const void *from, void *to) {
+    switch (dtype) {
+    case OP_FLOAT:
+        (products ? products_float : sums_float)(c, from, to);
+        return;
+    case OP_DOUBLE:
+        (products ? products_double : sums_double)(c, from, to);
+        return;
+    case OP_INT32:
+    case OP_UINT32:
+        (products ? products_int32 : sums_int32)(c, from, to);
+        return;
+    case OP_INT64:
+    case OP_UINT64:
+        (products ? products_int64 : sums_int64)(c, from, to);
+        return;
+    default:
+        break;
+    }
+    for (int64_t o = 0; o < c->outer; o++) {
+        for (int64_t i = 0; i < c->inner; i++) {
+            double sum = products;
+            for (int64_t k = 0; k < c->extent; k++) {
+                const int64_t at = (o * c->extent + (c->reverse ? c->extent - 1 - k : k)) * c->inner + i;
+                const double x = rt_element_load(dtype, from, at), next = products ? sum * x : sum + x;
+                rt_element_store(dtype, to, at, c->exclusive ? sum : next);
+                sum = next;
+            }
+        }
+    }
+}
 
 static base_status run_cum_sum(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                                void *scratch, base_report *report) {
@@ -272,12 +315,8 @@ static base_status run_cum_sum(const rt_prepared *prepared, const op_tensor *inp
                          shape->rank);
     position_state parts = {.extent = 1};
     split(shape, axis, &parts);
-    const int64_t outer = parts.outer, extent = parts.extent, inner = parts.inner;
-    if (prepared->code == OP_CUM_PROD) {
-        CUMULATE_ALL(1, *)
-    } else {
-        CUMULATE_ALL(0, +)
-    }
+    const cumulation c = {parts.outer, parts.extent, parts.inner, state->exclusive, state->reverse};
+    cumulate(state->dtype, prepared->code == OP_CUM_PROD, &c, inputs[0].data, outputs[0].data);
     return BASE_OK;
 }
 

@@ -14,7 +14,13 @@
 /* LANES partial results of a run of reduced elements; COLUMNS results side by side where the innermost
  * dimension is kept. STRETCH: how many elements a lane or column takes up before it is added to its total. CHAINS: of LANES columns, as many as a
  * block of channels has, rows are taken up by turns, so that no addition waits for the one before. */
-enum { LANES = 16, COLUMNS = 64, STRETCH = 32, CHAINS = 4 };
+enum {
+    LANES = 16,
+    COLUMNS = 64,
+    STRETCH = 32,
+    CHAINS = 4,
+    TOGETHER = 4 /* lines that a column takes up at once */
+};
 
 /* The dimensions of the input, neighbours of the same fate joined: those kept and those reduced, each with
  * its stride in the input; the innermost dimension of all apart. */
@@ -150,12 +156,27 @@ static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_
                         }                                                                                    \
                     }                                                                                        \
                 }                                                                                            \
-            } else                                                                                           \
+            } else {                                                                                         \
                 for (int64_t r = 0; r < shape->reduced_count;) {                                             \
                     const int64_t rest = shape->reduced_count - r,                                           \
                                   stretch = rest < STRETCH ? rest : STRETCH;                                 \
                     for (int64_t c = 0; c < columns; c++) partials[c] = (initial);                           \
-                    for (int64_t i = 0; i < stretch; i++, r++) {                                             \
+                    int64_t i = 0;                                                                           \
+                    const int64_t step = shape->reduced_rank == 1 ? shape->reduced_strides[0] : 0;           \
+                    for (; step && i + TOGETHER <= stretch; i += TOGETHER, r += TOGETHER) {                  \
+                        const type *line = at + offset;                                                      \
+                        RT_VECTOR for (int64_t c = 0; c < columns; c++) {                                    \
+                            partial several = partials[c];                                                   \
+                            for (int l = 0; l < TOGETHER; l++) {                                             \
+                                const partial p = several;                                                   \
+                                const type x = line[l * step + c];                                           \
+                                several = (combine);                                                         \
+                            }                                                                                \
+                            partials[c] = several;                                                           \
+                        }                                                                                    \
+                        offset += TOGETHER * step;                                                           \
+                    }                                                                                        \
+                    for (; i < stretch; i++, r++) {                                                          \
                         const type *line = at + offset;                                                      \
                         RT_VECTOR for (int64_t c = 0; c < columns; c++) {                                    \
                             const partial p = partials[c];                                                   \
@@ -170,6 +191,7 @@ static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_
                         totals[c] = (join);                                                                  \
                     }                                                                                        \
                 }                                                                                            \
+            }                                                                                                \
             for (int64_t c = 0; c < columns; c++) {                                                          \
                 const total t = totals[c];                                                                   \
                 row[c] = (type)(finish);                                                                     \

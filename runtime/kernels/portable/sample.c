@@ -114,6 +114,109 @@ static void sample_channels(const op_tensor *image, int64_t plane, int64_t size,
     }
 }
 
+/* ---- points side by side ---- */
+
+enum { POINTS = 64, FEW_TAPS = 4 };
+
+/* Taps of several points, of a float image: absent ones have the weight 0 and count a 0 in place of a pixel. */
+typedef struct tap_rows {
+    int32_t at[FEW_TAPS][POINTS], inside[FEW_TAPS][POINTS];
+    double weights[FEW_TAPS][POINTS];
+    bool absent;
+} tap_rows;
+
+/* Where a coordinate lies among `extent` pixels. */
+static double place_of(const grid_state *state, double along, int64_t extent_) {
+    const double extent = (double)extent_;
+    const double x = state->align ? (along + 1) / 2 * (extent - 1) : ((along + 1) * extent - 1) / 2;
+    /* Where pixels far away are reflected or clamped anyway, points are so before they are blended. */
+    return (state->border || state->reflection) && !state->cubic ? limit(state, x, extent_) : x;
+}
+
+/* The taps of a point of a plane, blended linearly: those of spread_taps. */
+static void set_taps(const grid_state *state, const int64_t extents[2], const double places[2], tap_rows *rows,
+                     int64_t point) {
+    int64_t at[2][2];
+    double weights[2][2];
+    bool inside[2][2];
+    for (int d = 0; d < 2; d++) {
+        const double first = floor(places[d]), last = (double)(extents[d] - 1);
+        weights[d][0] = 1 - (places[d] - first);
+        weights[d][1] = places[d] - first;
+        for (int k = 0; k < 2; k++) {
+            const double position = limit(state, first + k, extents[d]);
+            inside[d][k] = position >= 0 && position <= last;
+            at[d][k] = inside[d][k] ? rt_index(position, 0, extents[d] - 1) : 0;
+        }
+    }
+    for (int t = 0; t < FEW_TAPS; t++) {
+        const bool both = inside[0][t / 2] && inside[1][t % 2];
+        rows->at[t][point] = (int32_t)(at[0][t / 2] * extents[1] + at[1][t % 2]);
+        rows->weights[t][point] = both ? weights[0][t / 2] * weights[1][t % 2] : 0;
+        rows->inside[t][point] = both;
+        rows->absent |= !both;
+    }
+}
+
+/* The same for `count` points of a grid of floats, where what lies outside counts nothing. */
+RT_CLONES static void set_plain_taps(bool align, const int64_t extents[2], const float *grid, int64_t count,
+                                     tap_rows *rows) {
+    const double height = (double)extents[0], width = (double)extents[1];
+    const int32_t row = (int32_t)extents[1];
+    int32_t absent = 0;
+    for (int64_t p = 0; p < count; p++) {
+        const double along = (double)grid[2 * p], down = (double)grid[2 * p + 1];
+        const double y = align ? (down + 1) / 2 * (height - 1) : ((down + 1) * height - 1) / 2;
+        const double x = align ? (along + 1) / 2 * (width - 1) : ((along + 1) * width - 1) / 2;
+        const double top = floor(y), left = floor(x), wy = y - top, wx = x - left;
+        const int32_t in_top = (top >= 0) & (top <= height - 1), in_below = (top >= -1) & (top <= height - 2);
+        const int32_t in_left = (left >= 0) & (left <= width - 1), in_right = (left >= -1) & (left <= width - 2);
+        /* Limited, so that any number can be converted. */
+        const double ty = top >= -1 ? top : -1, tx = left >= -1 ? left : -1;
+        const int32_t iy = (int32_t)(ty <= height ? ty : height), ix = (int32_t)(tx <= width ? tx : width);
+        const int32_t first = iy * row + ix;
+        const int32_t i0 = in_top & in_left, i1 = in_top & in_right, i2 = in_below & in_left,
+                      i3 = in_below & in_right;
+        rows->at[0][p] = i0 ? first : 0;
+        rows->at[1][p] = i1 ? first + 1 : 0;
+        rows->at[2][p] = i2 ? first + row : 0;
+        rows->at[3][p] = i3 ? first + row + 1 : 0;
+        rows->weights[0][p] = i0 ? (1 - wy) * (1 - wx) : 0;
+        rows->weights[1][p] = i1 ? (1 - wy) * wx : 0;
+        rows->weights[2][p] = i2 ? wy * (1 - wx) : 0;
+        rows->weights[3][p] = i3 ? wy * wx : 0;
+        rows->inside[0][p] = i0;
+        rows->inside[1][p] = i1;
+        rows->inside[2][p] = i2;
+        rows->inside[3][p] = i3;
+        absent |= !(i0 & i1 & i2 & i3);
+    }
+    rows->absent = absent;
+}
+
+/* Channel by channel, the points of `rows`: the sums are those of sample_channels. */
+RT_CLONES static void sample_rows(const tap_rows *rows, const float *pixels, int64_t size, int64_t channels,
+                                  int64_t count, float *values, int64_t points) {
+    for (int64_t c = 0; c < channels; c++, pixels += size, values += points) {
+        if (rows->absent) {
+            for (int64_t p = 0; p < count; p++) {
+                double sum = 0;
+                for (int t = 0; t < FEW_TAPS; t++) {
+                    const double pixel = rows->inside[t][p] ? (double)pixels[rows->at[t][p]] : 0.0;
+                    sum += rows->weights[t][p] * pixel;
+                }
+                values[p] = (float)sum;
+            }
+            continue;
+        }
+        for (int64_t p = 0; p < count; p++) {
+            double sum = 0;
+            for (int t = 0; t < FEW_TAPS; t++) sum += rows->weights[t][p] * (double)pixels[rows->at[t][p]];
+            values[p] = (float)sum;
+        }
+    }
+}
+
 static void run_points(void *user, int64_t begin, int64_t end) {
     const grid_context *context = user;
     const grid_state *state = context->state;
@@ -124,19 +227,41 @@ static void run_points(void *user, int64_t begin, int64_t end) {
         points *= out[2 + d];
         size *= image[2 + d];
     }
+    const bool abreast = context->image->type.dtype == OP_FLOAT && rank == 2 && !state->cubic && !state->nearest && size > 0 &&
+                         size < INT32_MAX / 4 && image[2] < INT32_MAX / 4 && image[3] < INT32_MAX / 4;
+    const bool plain = abreast && !state->border && !state->reflection && context->grid->type.dtype == OP_FLOAT;
+    tap_rows rows = {.absent = false};
+    int64_t waiting = 0;
     for (int64_t i = begin; i < end; i++) {
-        const int64_t n = i / points, p = i % points;
-        taps from = {.count = size > 0, .weights = {1}};
-        for (int32_t d = 0; d < rank && from.count; d++) {
-            /* Coordinates come from the innermost dimension outward. */
-            const double along = at(context->grid, i * rank + rank - 1 - d), extent = (double)image[2 + d];
-            double x = state->align ? (along + 1) / 2 * (extent - 1) : ((along + 1) * extent - 1) / 2;
-            /* Where pixels far away are reflected or clamped anyway, points are so before they are blended. */
-            if ((state->border || state->reflection) && !state->cubic) x = limit(state, x, image[2 + d]);
-            spread_taps(state, image[2 + d], x, &from);
+        const int64_t n = i / points;
+        int64_t p = i % points;
+        if (!abreast) {
+            taps from = {.count = size > 0, .weights = {1}};
+            for (int32_t d = 0; d < rank && from.count; d++) {
+                /* Coordinates come from the innermost dimension outward. */
+                const double along = at(context->grid, i * rank + rank - 1 - d);
+                spread_taps(state, image[2 + d], place_of(state, along, image[2 + d]), &from);
+            }
+            sample_channels(context->image, n * out[1] * size, size, &from, context->out,
+                            n * out[1] * points + p, points, out[1]);
+            continue;
         }
-        sample_channels(context->image, n * out[1] * size, size, &from, context->out, n * out[1] * points + p,
-                        points, out[1]);
+        if (plain) {
+            const int64_t left = points - p < end - i ? points - p : end - i;
+            waiting = left < POINTS ? left : POINTS;
+            set_plain_taps(state->align, image + 2, (const float *)context->grid->data + 2 * i, waiting, &rows);
+            i += waiting - 1;
+            p += waiting - 1;
+        } else {
+            const double places[2] = {place_of(state, at(context->grid, 2 * i + 1), image[2]),
+                                      place_of(state, at(context->grid, 2 * i), image[3])};
+            set_taps(state, image + 2, places, &rows, waiting++);
+            if (waiting < POINTS && p < points - 1 && i < end - 1) continue;
+        }
+        sample_rows(&rows, (const float *)context->image->data + n * out[1] * size, size, out[1], waiting,
+                    (float *)context->out->data + n * out[1] * points + p + 1 - waiting, points);
+        rows.absent = false;
+        waiting = 0;
     }
 }
 

@@ -2,11 +2,12 @@
 /* softmax.c: Softmax and LogSoftmax along an axis.
  *
  * The largest element is taken away first, so that no exponential overflows. A row is summed in 16 lanes that
- * are added in order at the end, so that the result is the same for every vector width. Double precision
+ * are added at the end, each half to the other, so that the result is the same for every vector width. Double precision
  * stays in double; half precision is computed in float.
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/vector_math.h"
+#include "runtime/kernels/portable/vector_math_512.h"
 #include <math.h>
 #include <string.h>
 
@@ -50,8 +51,9 @@ typedef struct softmax_context {
             to[i] = logarithm ? from[i] - largest : e;                                                       \
             lanes[i - whole] += e;                                                                           \
         }                                                                                                    \
-        type sum = 0;                                                                                        \
-        for (int k = 0; k < LANES; k++) sum += lanes[k];                                                     \
+        for (int half = LANES / 2; half > 0; half /= 2)                                                      \
+            for (int k = 0; k < half; k++) lanes[k] += lanes[k + half];                                      \
+        const type sum = lanes[0];                                                                           \
         if (logarithm) {                                                                                     \
             const type shift = natural_logarithm(sum);                                                       \
             RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] -= shift;                                    \
@@ -100,12 +102,72 @@ SOFTMAX_ROW(row_double, double, exp, log)
 SOFTMAX_COLUMNS(columns_float, float, rt_exp, logf)
 SOFTMAX_COLUMNS(columns_double, double, exp, log)
 
+typedef void row_function(float *to, const float *from, int64_t count, bool logarithm);
+
+#ifdef RT_HAS_MATH_512
+/* exp of x up to 0, or a NaN. */
+RT_MATH_512 static inline __m512 exp_below(__m512 x) {
+    return rt_exp_limited_16(_mm512_max_ps(_mm512_set1_ps(-104.0f), x));
+}
+
+RT_MATH_512 static inline float sum_of_lanes(__m512 x) {
+    const __m256 high = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1)),
+                 eight = _mm256_add_ps(_mm512_castps512_ps256(x), high);
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1)),
+                 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+/* row_float with the same bits. Four vectors side by side: each is a long chain. */
+RT_MATH_512 static void row_512(float *to, const float *from, int64_t count, bool logarithm) {
+    const int64_t whole = count - count % LANES;
+    const __mmask16 rest = (__mmask16)((1U << (count - whole)) - 1);
+    __m512 best = _mm512_set1_ps(from[0]), sums = _mm512_setzero_ps();
+    int64_t i = 0;
+    for (; i < whole; i += LANES) best = _mm512_max_ps(_mm512_loadu_ps(from + i), best);
+    best = _mm512_mask_max_ps(best, rest, _mm512_maskz_loadu_ps(rest, from + i), best);
+    const __m512 largest = _mm512_set1_ps(_mm512_reduce_max_ps(best));
+    for (i = 0; i + 4 * LANES <= whole; i += 4 * LANES) {
+        __m512 e[4], x[4];
+        _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) {
+            x[j] = _mm512_sub_ps(_mm512_loadu_ps(from + i + LANES * j), largest);
+            e[j] = exp_below(x[j]);
+        }
+        _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) {
+            _mm512_storeu_ps(to + i + LANES * j, logarithm ? x[j] : e[j]);
+            sums = _mm512_add_ps(sums, e[j]);
+        }
+    }
+    for (; i < count; i += LANES) {
+        const __mmask16 there = i < whole ? 0xffff : rest;
+        const __m512 x = _mm512_sub_ps(_mm512_maskz_loadu_ps(there, from + i), largest), e = exp_below(x);
+        _mm512_mask_storeu_ps(to + i, there, logarithm ? x : e);
+        sums = _mm512_mask_add_ps(sums, there, sums, e);
+    }
+    const float sum = sum_of_lanes(sums);
+    const __m512 change = _mm512_set1_ps(logarithm ? logf(sum) : 1 / sum);
+    for (i = 0; i < count; i += LANES) {
+        const __mmask16 there = i < whole ? 0xffff : rest;
+        const __m512 y = _mm512_maskz_loadu_ps(there, to + i);
+        _mm512_mask_storeu_ps(to + i, there, logarithm ? _mm512_sub_ps(y, change) : _mm512_mul_ps(y, change));
+    }
+}
+#endif
+
+static row_function *find_row(void) {
+#ifdef RT_HAS_MATH_512
+    if (__builtin_cpu_supports("avx512f")) return row_512;
+#endif
+    return row_float;
+}
+
 static void rows_float(void *user, int64_t begin, int64_t end) {
     const softmax_context *context = user;
     const int64_t extent = context->state->extent;
+    row_function *const run_row = find_row();
     for (int64_t row = begin; row < end; row++) {
-        row_float((float *)context->to + row * extent, (const float *)context->from + row * extent, extent,
-                  context->state->logarithm);
+        run_row((float *)context->to + row * extent, (const float *)context->from + row * extent, extent,
+                context->state->logarithm);
     }
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* top_k.c: the k largest or smallest along an axis, in order; of equal elements the one with the lower index comes
- * first. NaN is larger than every number. A heap of k (value, index) pairs is kept in the scratch.
+ * first. NaN is larger than every number. A heap of k (value, index) pairs is kept in the scratch; of floats, where k is not
+ * small, up to 2 k of them as integers that compare as they do.
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
@@ -90,15 +91,129 @@ static void sink(const top_state *state, candidate *heap, int64_t count, int64_t
     }
 }
 
+/* Is there an element among `count`, a multiple of 16, that may precede the root? */
+RT_CLONES static bool any_precedes(const float *x, int64_t count, float root, bool largest) {
+    uint32_t found = 0;
+    if (largest) {
+        for (int64_t i = 0; i < count; i++) found |= !(x[i] <= root);
+    } else {
+        for (int64_t i = 0; i < count; i++) found |= !(x[i] >= root);
+    }
+    return found != 0;
+}
+
 /* The next element from `from` on that may precede the heap's root: most are passed over here. */
 static int64_t next_float(const top_state *state, const float *data, int64_t from, float root) {
+    enum { MANY = 64 };
     int64_t e = from;
-    if (state->largest) {
-        while (e < state->extent && data[e] <= root) e++;
-    } else {
-        while (e < state->extent && data[e] >= root) e++;
+    for (;;) {
+        const int64_t end = state->extent - e < MANY ? state->extent : e + MANY;
+        if (end - e == MANY && !any_precedes(data + e, MANY, root, state->largest)) {
+            e = end;
+            continue;
+        }
+        if (state->largest) {
+            while (e < end && data[e] <= root) e++;
+        } else {
+            while (e < end && data[e] >= root) e++;
+        }
+        if (e < end || end == state->extent) return e;
     }
-    return e;
+}
+
+/* ---- floats as keys ------------------------------------------------------------------------------------- */
+
+enum { LEAST_KEYS = 32, SHORT_SORT = 16 };
+
+/* An integer that is larger the earlier the element comes in the result. */
+static inline uint64_t key_of(float x, int64_t index, uint32_t flipped) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits << 1) == 0 ? 0 : bits; /* both zeros are equal */
+    bits ^= bits >> 31 ? UINT32_MAX : 0x80000000u;
+    bits = x != x ? UINT32_MAX : bits;
+    return (uint64_t)(bits ^ flipped) << 32 | (UINT32_MAX - (uint32_t)index);
+}
+
+/* Moves the keys above one of them, drawn by `random`, to the front, that one after them: where it is then. No branch depends on a key. */
+static int64_t part_keys(uint64_t *keys, int64_t count, uint32_t *random) {
+    *random = *random * 1664525u + 1013904223u;
+    const int64_t drawn = (int64_t)((uint64_t)*random * (uint64_t)count >> 32);
+    const uint64_t pivot = keys[drawn];
+    int64_t front = 0;
+    keys[drawn] = keys[count - 1];
+    for (int64_t i = 0; i < count - 1; i++) {
+        const uint64_t key = keys[i];
+        keys[i] = keys[front];
+        keys[front] = key;
+        front += key > pivot;
+    }
+    keys[count - 1] = keys[front];
+    keys[front] = pivot;
+    return front;
+}
+
+/* The `wanted` largest to the front, the least of them last. Fewer than `count`. */
+static void select_keys(uint64_t *keys, int64_t count, int64_t wanted, uint32_t *random) {
+    while (count > 1) {
+        const int64_t at = part_keys(keys, count, random);
+        if (at == wanted - 1) return;
+        if (at >= wanted) {
+            count = at;
+            continue;
+        }
+        keys += at + 1;
+        count -= at + 1;
+        wanted -= at + 1;
+    }
+}
+
+static void sort_keys(uint64_t *keys, int64_t count, uint32_t *random) {
+    while (count > SHORT_SORT) {
+        const int64_t at = part_keys(keys, count, random), after = count - at - 1;
+        if (at < after) {
+            sort_keys(keys, at, random);
+            keys += at + 1;
+            count = after;
+        } else {
+            sort_keys(keys + at + 1, after, random);
+            count = at;
+        }
+    }
+    for (int64_t i = 1; i < count; i++) {
+        const uint64_t key = keys[i];
+        int64_t to = i;
+        for (; to > 0 && keys[to - 1] < key; to--) keys[to] = keys[to - 1];
+        keys[to] = key;
+    }
+}
+
+/* A row of floats. `keys`: memory for 2 k of them. */
+static void top_floats(const top_state *state, const float *x, uint64_t *keys, float *values, int64_t *indices) {
+    const int64_t k = state->k;
+    const uint32_t flipped = state->largest ? 0 : UINT32_MAX;
+    uint64_t least = 0; /* of k keys: no other that is not above it matters */
+    uint32_t random = 1;
+    int64_t count = 0;
+    for (int64_t e = 0; e < state->extent;) {
+        const int64_t unused = 2 * k - count, rest = state->extent - e, some = rest < unused ? rest : unused;
+        for (int64_t i = 0; i < some; i++, e++) {
+            const uint64_t key = key_of(x[e], e, flipped);
+            keys[count] = key;
+            count += key >= least;
+        }
+        if (count < 2 * k) continue;
+        select_keys(keys, count, k, &random);
+        count = k;
+        least = keys[k - 1];
+    }
+    if (count > k) select_keys(keys, count, k, &random);
+    sort_keys(keys, k, &random);
+    for (int64_t i = 0; i < k; i++) {
+        const int64_t index = UINT32_MAX - (uint32_t)keys[i];
+        values[i] = x[index];
+        if (indices) indices[i] = index;
+    }
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
@@ -110,6 +225,13 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     int64_t wanted = *(const int64_t *)inputs[1].data;
     if (wanted != k)
         return base_fail(report, BASE_INVALID, "k is %" PRId64 ", it was planned as %" PRId64, wanted, k);
+    if (state->dtype == OP_FLOAT && state->inner == 1 && k >= LEAST_KEYS && state->extent <= UINT32_MAX) {
+        int64_t *indices = prepared->output_count > 1 ? outputs[1].data : NULL;
+        for (int64_t o = 0; o < state->outer; o++)
+            top_floats(state, (const float *)inputs[0].data + o * state->extent, scratch,
+                       (float *)outputs[0].data + o * k, indices ? indices + o * k : NULL);
+        return BASE_OK;
+    }
     for (int64_t task = 0; task < state->outer * state->inner && k; task++) {
         const int64_t o = task / state->inner, i = task % state->inner;
         for (int64_t e = 0; e < state->extent; e++) {

@@ -21,6 +21,21 @@ typedef void where_function(void *to, const uint8_t *condition, const void *yes,
                 const type a = x[i], b = y[i];                                                               \
                 z[i] = condition[i] ? a : b;                                                                 \
             }                                                                                                \
+        } else if (condition_stride == 1 && yes_stride == 1 && no_stride == 0) {                             \
+            const type b = y[0];                                                                             \
+            RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                  \
+                const type a = x[i];                                                                         \
+                z[i] = condition[i] ? a : b;                                                                 \
+            }                                                                                                \
+        } else if (condition_stride == 1 && yes_stride == 0 && no_stride == 1) {                             \
+            const type a = x[0];                                                                             \
+            RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                  \
+                const type b = y[i];                                                                         \
+                z[i] = condition[i] ? a : b;                                                                 \
+            }                                                                                                \
+        } else if (condition_stride == 1 && yes_stride == 0 && no_stride == 0) {                             \
+            const type a = x[0], b = y[0];                                                                   \
+            RT_VECTOR for (int64_t i = 0; i < count; i++) z[i] = condition[i] ? a : b;                       \
         } else if (condition_stride == 0) {                                                                  \
             const type *from = condition[0] ? x : y;                                                         \
             const int64_t stride = condition[0] ? yes_stride : no_stride;                                    \
@@ -33,8 +48,8 @@ typedef void where_function(void *to, const uint8_t *condition, const void *yes,
             }                                                                                                \
         }                                                                                                    \
     }
-WHERE(uint8_t, )
-WHERE(uint16_t, )
+WHERE(uint8_t, RT_CLONES)
+WHERE(uint16_t, RT_CLONES)
 WHERE(uint32_t, RT_CLONES)
 WHERE(uint64_t, RT_CLONES)
 WHERE(element16, )

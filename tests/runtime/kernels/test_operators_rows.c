@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_operators_rows.c: kernels that compute rows of elements side by side, on rows that are longer than that: Resize in
- * float against the same in double, which goes element by element; CumSum against plain loops; powers. */
+/* test_operators_rows.c: kernels that compute rows of elements side by side, on rows that are longer than that: Resize and
+ * GridSample in float against the same in double, which goes element by element; CumSum and TopK against plain loops; powers. */
 #include "tests/support/application.h"
 #include <math.h>
 #include <setjmp.h>
@@ -105,9 +105,93 @@ static void powers_with_one_exponent(void **state) {
     }
 }
 
+/* The place of an element in the result: a comes before b. */
+static bool comes_first(const float *x, int64_t a, int64_t b, bool largest) {
+    if (isnan(x[a]) || isnan(x[b])) {
+        if (isnan(x[a]) && isnan(x[b])) return a < b;
+        return (bool)isnan(x[a]) == largest;
+    }
+    return x[a] == x[b] ? a < b : (x[a] > x[b]) == largest;
+}
+
+/* Rows with equal elements, zeros of both signs, infinities and NaN: each element comes as often before others as the order says. */
+static void the_first_of_rows(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 120; round++) {
+        uint64_t seed = round * 6700417;
+        const int64_t dims[2] = {random_range(&seed, 1, 3), random_range(&seed, 1, 700)};
+        const int64_t k = round % 4 ? random_range(&seed, 1, dims[1]) : dims[1];
+        const int64_t kinds = random_range(&seed, 1, 4) == 1 ? 5 : 100000;
+        application app;
+        application_init(&app, OP_TOP_K);
+        float *x = application_random(&app, OP_FLOAT, 2, dims, &seed);
+        for (int64_t i = 0; i < dims[0] * dims[1]; i++) {
+            const int64_t drawn = random_range(&seed, 0, kinds);
+            if (drawn <= 5) x[i] = (float[]){0.0f, -0.0f, NAN, INFINITY, -INFINITY, 0.25f}[drawn];
+        }
+        *(int64_t *)application_input(&app, OP_INT64, 1, (const int64_t[]){1}) = k;
+        application_integer(&app, "largest", round % 2);
+        app.call.output_count = 2;
+        application_run(&app, "portable.top_k", 1);
+        for (int64_t row = 0; row < dims[0]; row++) {
+            const float *from = x + row * dims[1], *values = (const float *)app.outputs[0].data + row * k;
+            const int64_t *indices = (const int64_t *)app.outputs[1].data + row * k;
+            for (int64_t i = 0; i < k; i++) {
+                int64_t before = 0;
+                assert_in_range(indices[i], 0, dims[1] - 1);
+                for (int64_t e = 0; e < dims[1]; e++)
+                    before += e != indices[i] && comes_first(from, e, indices[i], round % 2);
+                assert_int_equal(before, i);
+                assert_memory_equal(&values[i], &from[indices[i]], sizeof *values);
+            }
+        }
+        application_free(&app);
+    }
+}
+
+/* Images at points inside, at the margins and outside: floats, whose points are taken side by side, as doubles, which are taken one by
+ * one. */
+static void floats_are_sampled_as_doubles(void **state) {
+    (void)state;
+    static const char *const paddings[] = {"zeros", "border", "reflection"};
+    for (uint64_t round = 1; round <= 60; round++) {
+        uint64_t seed = round * 1299709;
+        const int64_t from[4] = {random_range(&seed, 1, 2), random_range(&seed, 1, 3), random_range(&seed, 1, 9),
+                                 random_range(&seed, 1, 12)};
+        const int64_t to[4] = {from[0], random_range(&seed, 1, 12), random_range(&seed, 1, 14), 2};
+        application apps[2];
+        for (int k = 0; k < 2; k++) {
+            uint64_t same = seed;
+            application_init(&apps[k], OP_GRID_SAMPLE);
+            application_random(&apps[k], k ? OP_DOUBLE : OP_FLOAT, 4, from, &same);
+            void *grid = application_random(&apps[k], k ? OP_DOUBLE : OP_FLOAT, 4, to, &same);
+            for (int64_t i = 0; i < to[0] * to[1] * to[2] * 2; i++) {
+                const int64_t drawn = random_range(&same, 0, 60);
+                const float value = drawn < 6 ? (float[]){NAN, INFINITY, -INFINITY, 1e20f, -1e20f, 1}[drawn]
+                                              : 1.5f * random_float(&same);
+                if (k) ((double *)grid)[i] = (double)value;
+                else ((float *)grid)[i] = value;
+            }
+            application_text(&apps[k], "padding_mode", paddings[round % 3]);
+            application_text(&apps[k], "mode", round % 5 ? "linear" : "nearest");
+            application_integer(&apps[k], "align_corners", round / 3 % 2);
+            application_run(&apps[k], "portable.grid_sample", 1 + (int)(round % 2));
+        }
+        for (int64_t i = 0; i < from[0] * from[1] * to[1] * to[2]; i++) {
+            const double got = application_element(&apps[0].outputs[0], i),
+                         want = application_element(&apps[1].outputs[0], i);
+            if (isnan(want)) assert_true(isnan(got));
+            else application_check_near(got, want, 1e-6, round, i);
+        }
+        for (int k = 0; k < 2; k++) application_free(&apps[k]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(floats_are_resized_as_doubles),
                                        cmocka_unit_test(sums_along_every_axis),
-                                       cmocka_unit_test(powers_with_one_exponent)};
+                                       cmocka_unit_test(powers_with_one_exponent),
+                                       cmocka_unit_test(the_first_of_rows),
+                                       cmocka_unit_test(floats_are_sampled_as_doubles)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
