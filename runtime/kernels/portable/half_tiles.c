@@ -122,10 +122,109 @@ void rt_half_tiles_run(const rt_half_tiles *tiles) {
     }
 }
 
+/* ---- one row, bound by reading the matrix ------------------------------------------------------------------ */
+
+enum { TOGETHER = 8 /* rows that are read at once */, ASK_AHEAD = 8, DOTS = 8 };
+
+static __mmask16 lanes_of(int64_t count) {
+    return (__mmask16)(count < RT_PANEL ? (1U << count) - 1 : 0xffffU);
+}
+
+/* 16 elements at most as floats. */
+AVX512_INLINE __m512 load_floats(const uint16_t *from, bool brain, __mmask16 mask) {
+    const __m256i halves = _mm256_maskz_loadu_epi16(mask, from);
+    return brain ? _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16))
+                 : _mm512_cvtph_ps(halves);
+}
+
+AVX512_INLINE void add_row(bool brain, const float *a, const uint16_t *b, int64_t b_depth, int64_t depth,
+                           int64_t after, int64_t columns, float *y) {
+    for (int64_t k = 0; k < depth; k += TOGETHER) {
+        const int64_t rows = least(depth - k, TOGETHER);
+        const bool ask = k + ASK_AHEAD + TOGETHER <= depth + after;
+        for (int64_t j = 0; j < columns; j += RT_PANEL) {
+            const __mmask16 mask = lanes_of(columns - j);
+            const uint16_t *from = b + k * b_depth + j;
+            __m512 sum = _mm512_maskz_loadu_ps(mask, y + j);
+            for (int r = 0; r < TOGETHER && ask && j % (2 * RT_PANEL) == 0; r++)
+                __builtin_prefetch(from + (ASK_AHEAD + r) * b_depth);
+            if (rows == TOGETHER) {
+                _Pragma("GCC unroll 8") for (int r = 0; r < TOGETHER; r++) sum = _mm512_fmadd_ps(
+                    _mm512_set1_ps(a[k + r]), load_floats(from + r * b_depth, brain, mask), sum);
+            } else {
+                for (int64_t r = 0; r < rows; r++)
+                    sum = _mm512_fmadd_ps(_mm512_set1_ps(a[k + r]),
+                                          load_floats(from + r * b_depth, brain, mask), sum);
+            }
+            _mm512_mask_storeu_ps(y + j, mask, sum);
+        }
+    }
+}
+
+AVX512 static void row_of_halves(const float *a, const uint16_t *b, int64_t b_depth, int64_t depth,
+                                 int64_t after, int64_t columns, float *y) {
+    add_row(false, a, b, b_depth, depth, after, columns, y);
+}
+
+AVX512 static void row_of_brains(const float *a, const uint16_t *b, int64_t b_depth, int64_t depth,
+                                 int64_t after, int64_t columns, float *y) {
+    add_row(true, a, b, b_depth, depth, after, columns, y);
+}
+
+void rt_half_row(op_dtype dtype, const float *a, const uint16_t *b, int64_t b_depth, int64_t depth,
+                 int64_t after, int64_t columns, float *y) {
+    (dtype == OP_BFLOAT16 ? row_of_brains : row_of_halves)(a, b, b_depth, depth, after, columns, y);
+}
+
+AVX512_INLINE void add_dots(bool brain, const float *a, const uint16_t *b, int64_t b_column, int64_t depth,
+                            int64_t columns, float *y) {
+    for (int64_t j = 0; j < columns; j += DOTS) {
+        const int64_t wide = least(columns - j, DOTS);
+        const uint16_t *from = b + j * b_column;
+        __m512 sums[DOTS];
+        _Pragma("GCC unroll 8") for (int i = 0; i < DOTS; i++) sums[i] = _mm512_setzero_ps();
+        for (int64_t k = 0; k < depth; k += RT_PANEL) {
+            const __mmask16 mask = lanes_of(depth - k);
+            const __m512 left = _mm512_maskz_loadu_ps(mask, a + k);
+            _Pragma("GCC unroll 8") for (int i = 0; i < DOTS; i++) {
+                if (i < wide)
+                    sums[i] =
+                        _mm512_fmadd_ps(left, load_floats(from + i * b_column + k, brain, mask), sums[i]);
+            }
+        }
+        for (int64_t i = 0; i < wide; i++) y[j + i] += _mm512_reduce_add_ps(sums[i]);
+    }
+}
+
+AVX512 static void dots_of_halves(const float *a, const uint16_t *b, int64_t b_column, int64_t depth,
+                                  int64_t columns, float *y) {
+    add_dots(false, a, b, b_column, depth, columns, y);
+}
+
+AVX512 static void dots_of_brains(const float *a, const uint16_t *b, int64_t b_column, int64_t depth,
+                                  int64_t columns, float *y) {
+    add_dots(true, a, b, b_column, depth, columns, y);
+}
+
+void rt_half_dots(op_dtype dtype, const float *a, const uint16_t *b, int64_t b_column, int64_t depth,
+                  int64_t columns, float *y) {
+    (dtype == OP_BFLOAT16 ? dots_of_brains : dots_of_halves)(a, b, b_column, depth, columns, y);
+}
+
 #else
 
 bool rt_half_tiles_here(void) {
     return false;
+}
+
+void rt_half_row(op_dtype dtype, const float *a, const uint16_t *b, int64_t b_depth, int64_t depth,
+                 int64_t after, int64_t columns, float *y) {
+    (void)dtype, (void)a, (void)b, (void)b_depth, (void)depth, (void)after, (void)columns, (void)y;
+}
+
+void rt_half_dots(op_dtype dtype, const float *a, const uint16_t *b, int64_t b_column, int64_t depth,
+                  int64_t columns, float *y) {
+    (void)dtype, (void)a, (void)b, (void)b_column, (void)depth, (void)columns, (void)y;
 }
 
 void rt_half_tiles_run(const rt_half_tiles *tiles) {

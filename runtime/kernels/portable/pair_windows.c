@@ -13,6 +13,11 @@ static uint32_t lanes_of(int64_t low, int64_t high) {
     return low >= high ? 0 : (uint32_t)((UINT64_C(1) << high) - (UINT64_C(1) << low));
 }
 
+static bool has_words(void) {
+    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("bmi2");
+}
+
 bool rt_pair_windows_begin(const rt_windows *windows, int64_t position, int64_t count,
                            rt_pair_windows *block) {
     const int64_t width = windows->output[2], *kernel = windows->kernel;
@@ -23,7 +28,7 @@ bool rt_pair_windows_begin(const rt_windows *windows, int64_t position, int64_t 
     block->channel_size = windows->input[0] * windows->input[1] * windows->input[2];
     /* A block begins and ends amid rows at worst. */
     const int64_t most = (RT_WINDOW_POSITIONS - 2) / width + 2;
-    if (!rt_pairs_here() || block->stride > 2 || block->taps > RT_WINDOW_PIECES / most) return false;
+    if (!has_words() || block->stride > 2 || block->taps > RT_WINDOW_PIECES / most) return false;
     for (int64_t tap = 0; tap < block->taps; tap++) {
         const int64_t at[3] = {tap / kernel[2] / kernel[1], tap / kernel[2] % kernel[1], tap % kernel[2]};
         const rt_part inside = windows->inside[2][at[2]];

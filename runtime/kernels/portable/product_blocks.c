@@ -2,11 +2,12 @@
 /* product_blocks.c: products in float16, bfloat16 and float64, a block at a time.
  *
  * bfloat16 is multiplied in pairs by machines that have an instruction for it (pair_tiles.h). Blocks of other 16-bit matrices become
- * floats as they are packed, and go through the tiles of float: a product takes as long as in float, and sums are floats from the first to
- * the last. Doubles have tiles of their own. Elements are added in the order of the depth, whatever the number of threads and the
+ * floats in registers (half_tiles.h), or, where these are short, as they are packed, for the tiles of float: a product takes as long as in float,
+ * and sums are floats from the first to the last. Doubles have tiles of their own. Elements are added in the order of the depth, whatever the number of threads and the
  * instruction set; a row or a few times a matrix whose columns lie along the depth alone is added in interleaved sums.
  */
 #include "runtime/kernels/portable/product_blocks.h"
+#include "runtime/kernels/portable/half_tiles.h"
 #include "runtime/kernels/portable/pair_tiles.h"
 #include <string.h>
 
@@ -16,6 +17,7 @@ enum {
     FEW_COLUMNS =
         1024, /* of these, at a time: sums and a part of the matrix that stay in the nearest cache */
     FEW_DEPTH = 16,
+    FEW_LONG = 4096, /* of a matrix whose columns lie along the depth */
     PAGE = 4096 /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
 };
 
@@ -115,8 +117,21 @@ static void finish_halves(const rt_product_block *block, int64_t row, int64_t co
     rt_half_store(product->dtype, (uint16_t *)block->y + line * product->columns + column, sums, columns);
 }
 
+/* Rows of A and a part of its depth as floats: row by row, or, where the rows lie side by side, so. */
+static void load_left(const rt_product *product, const uint16_t *a, int64_t rows, int64_t depth,
+                      float *left) {
+    if (product->a_row == 1 && product->a_depth != 1) {
+        for (int64_t k = 0; k < depth; k++)
+            rt_half_load(product->dtype, left + k * rows, a + k * product->a_depth, rows);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++)
+        load_halves(product->dtype, left + i * depth, a + i * product->a_row, product->a_depth, depth);
+}
+
 static void run_halves(const rt_product_block *block, const uint16_t *a, const uint16_t *b) {
     const rt_product *product = block->product;
+    const bool turned = product->a_row == 1 && product->a_depth != 1, registers = rt_half_tiles_here();
     size_t bytes[3];
     block_bytes(product, bytes);
     float *panels = block->scratch, *left = (float *)(void *)((char *)block->scratch + bytes[0]),
@@ -124,18 +139,34 @@ static void run_halves(const rt_product_block *block, const uint16_t *a, const u
     for (int64_t first = 0; first < block->rows; first += BLOCK_ROWS) {
         const int64_t rows = least(block->rows - first, BLOCK_ROWS), row = block->row + first;
         for (int64_t from = 0; from < product->depth; from += RT_BLOCK_DEPTH) {
-            const int64_t depth = least(product->depth - from, RT_BLOCK_DEPTH);
-            pack_halves(product, b + from * product->b_depth, depth, block->columns, panels);
-            for (int64_t i = 0; i < rows; i++)
-                load_halves(product->dtype, left + i * depth,
-                            a + (row + i) * product->a_row + from * product->a_depth, product->a_depth,
-                            depth);
+            const int64_t depth = least(product->depth - from, RT_BLOCK_DEPTH), a_row = turned ? 1 : depth,
+                          a_depth = turned ? rows : 1;
+            const uint16_t *right = b + from * product->b_depth;
+            load_left(product, a + row * product->a_row + from * product->a_depth, rows, depth, left);
+            if (registers) {
+                rt_pairs_pack(right, product->b_depth, product->b_column, depth, block->columns,
+                              block->scratch);
+                rt_half_tiles_run(&(rt_half_tiles){.dtype = product->dtype,
+                                                   .rows = rows,
+                                                   .columns = block->columns,
+                                                   .depth = depth,
+                                                   .a = left,
+                                                   .a_row = a_row,
+                                                   .a_depth = a_depth,
+                                                   .panels = block->scratch,
+                                                   .panel_step = rt_pairs_of(depth) * RT_PAIR_ELEMENTS,
+                                                   .c = sums,
+                                                   .c_row = block->columns,
+                                                   .add = from > 0});
+                continue;
+            }
+            pack_halves(product, right, depth, block->columns, panels);
             rt_tiles_run(&(rt_tiles){.rows = rows,
                                      .columns = block->columns,
                                      .depth = depth,
                                      .a = left,
-                                     .a_row = depth,
-                                     .a_depth = 1,
+                                     .a_row = a_row,
+                                     .a_depth = a_depth,
                                      .panels = panels,
                                      .c = sums,
                                      .c_row = block->columns,
@@ -148,7 +179,7 @@ static void run_halves(const rt_product_block *block, const uint16_t *a, const u
     }
 }
 
-/* ---- bfloat16 in pairs ----------------------------------------------------------------------------------- */
+/* ---- 16 bits, few rows ------------------------------------------------------------------------------------ */
 
 static bool in_pairs(const rt_product *product) {
     return product->dtype == OP_BFLOAT16 && rt_pairs_here();
@@ -156,34 +187,47 @@ static bool in_pairs(const rt_product *product) {
 
 /* So few rows that reading the right matrix is all there is to it: that is done once, where it lies. */
 static bool reads_in_place(const rt_product *product) {
-    return product->rows < FEW_ROWS &&
+    return rt_is_half(product->dtype) && rt_half_tiles_here() && product->rows < FEW_ROWS &&
            (product->b_column == 1 || (product->b_depth == 1 && product->a_depth == 1));
 }
 
 int64_t rt_product_block_columns(const rt_product *product) {
-    return in_pairs(product) && reads_in_place(product) ? FEW_COLUMNS : RT_BLOCK_COLUMNS;
+    return reads_in_place(product) ? FEW_COLUMNS : RT_BLOCK_COLUMNS;
+}
+
+/* Adds what a part of the depth of one row gives. */
+static void add_few(const rt_product *product, const uint16_t *a, const uint16_t *b, int64_t depth,
+                    int64_t after, int64_t columns, float *sums) {
+    uint16_t gathered[FEW_DEPTH] = {0};
+    float left[FEW_LONG];
+    if (in_pairs(product)) { /* of columns that lie along the rows */
+        for (int64_t k = 0; k < depth; k++) gathered[k] = a[k * product->a_depth];
+        rt_pair_row(gathered, b, product->b_depth, depth, after, columns, sums);
+        return;
+    }
+    load_halves(product->dtype, left, a, product->a_depth, depth);
+    if (product->b_column == 1)
+        rt_half_row(product->dtype, left, b, product->b_depth, depth, after, columns, sums);
+    else rt_half_dots(product->dtype, left, b, product->b_column, depth, columns, sums);
 }
 
 static void run_few(const rt_product_block *block, const uint16_t *a, const uint16_t *b) {
     const rt_product *product = block->product;
     float sums[FEW_ROWS - 1][FEW_COLUMNS];
     const int64_t columns = block->columns;
+    const bool along = product->b_column == 1, dots = !along && in_pairs(product) && product->depth > 0;
     for (int64_t i = 0; i < block->rows; i++) {
-        if (product->b_column == 1 || product->depth == 0)
-            memset(sums[i], 0, (size_t)columns * sizeof(float));
-        else
+        if (dots)
             rt_pair_dots(a + (block->row + i) * product->a_row, b, product->b_column, product->depth, columns,
                          sums[i]);
+        else memset(sums[i], 0, (size_t)columns * sizeof(float));
     }
-    for (int64_t from = 0; from < product->depth && product->b_column == 1; from += FEW_DEPTH) {
-        const int64_t depth = least(product->depth - from, FEW_DEPTH);
-        for (int64_t i = 0; i < block->rows; i++) {
-            const uint16_t *row = a + (block->row + i) * product->a_row + from * product->a_depth;
-            uint16_t left[FEW_DEPTH];
-            for (int64_t k = 0; k < depth; k++) left[k] = row[k * product->a_depth];
-            rt_pair_row(left, b + from * product->b_depth, product->b_depth, depth,
-                        product->depth - from - depth, columns, sums[i]);
-        }
+    const int64_t each = along ? FEW_DEPTH : FEW_LONG;
+    for (int64_t from = 0; from < product->depth && !dots; from += each) {
+        const int64_t depth = least(product->depth - from, each);
+        for (int64_t i = 0; i < block->rows; i++)
+            add_few(product, a + (block->row + i) * product->a_row + from * product->a_depth,
+                    b + from * product->b_depth, depth, product->depth - from - depth, columns, sums[i]);
     }
     for (int64_t i = 0; i < block->rows; i++) {
         for (int64_t j = 0; j < columns; j += RT_BLOCK_COLUMNS)
@@ -191,6 +235,8 @@ static void run_few(const rt_product_block *block, const uint16_t *a, const uint
                           sums[i] + j);
     }
 }
+
+/* ---- bfloat16 in pairs ----------------------------------------------------------------------------------- */
 
 /* Some rows of A and some of its depth, from `a` on, times a block of panels. They are read where they lie if they can be; else they are
  * copied to `left`: into panels as of a right matrix where the depth does not lie side by side. */
@@ -310,9 +356,9 @@ void rt_product_block_run(const rt_product_block *block) {
                       block->column * product->b_column;
     if (product->dtype == OP_DOUBLE)
         run_doubles(block, (const double *)block->a + a, (const double *)block->b + b);
-    else if (!in_pairs(product))
-        run_halves(block, (const uint16_t *)block->a + a, (const uint16_t *)block->b + b);
     else
-        (reads_in_place(product) ? run_few : run_pairs)(block, (const uint16_t *)block->a + a,
-                                                        (const uint16_t *)block->b + b);
+        (reads_in_place(product) ? run_few
+         : in_pairs(product)
+             ? run_pairs
+             : run_halves)(block, (const uint16_t *)block->a + a, (const uint16_t *)block->b + b);
 }

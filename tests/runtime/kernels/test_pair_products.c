@@ -283,24 +283,37 @@ static void test_packed(void **state) {
     }
 }
 
-/* What the result must be, as bits where the machine has the instruction. */
-static void check_result(const application *app, int64_t index, float sum, double exact, double weight,
-                         uint64_t round) {
+/* One after the other in the other type, whose products and additions are rounded once where the machine makes floats in registers. */
+static float sum_of_halves(float sum, const uint16_t *a, int64_t a_depth, const uint16_t *b, int64_t b_depth,
+                           int64_t depth) {
+    for (int64_t k = 0; k < depth; k++)
+        sum = fmaf(base_float_from_half(a[k * a_depth]), base_float_from_half(b[k * b_depth]), sum);
+    return sum;
+}
+
+/* What the result must be: `bits`, on machines for which its sum is known to the last bit. */
+static void check_result(const application *app, int64_t index, bool bits, float sum, double exact,
+                         double weight, uint64_t round) {
+    const op_dtype dtype = app->outputs[0].type.dtype;
+    const bool brain = dtype == OP_BFLOAT16;
     const uint16_t got = ((const uint16_t *)app->outputs[0].data)[index],
-                   want = base_bfloat16_from_float(sum);
-    if (rt_pairs_here() && got != want)
-        fail_msg("round %" PRIu64 ", element %" PRId64 ": %a, expected %a", round, index,
-                 (double)element(&got, 0), (double)element(&want, 0));
-    /* One rounding to 8 bits, and those of the sum in float. */
-    const double allowed = ldexp(fabs(exact), -8) + ldexp(weight, -18) + 0x1p-130;
-    if (!(fabs((double)element(&got, 0) - exact) <= allowed))
-        fail_msg("round %" PRIu64 ", element %" PRId64 ": %g, expected %g", round, index,
-                 (double)element(&got, 0), exact);
+                   want = brain ? base_bfloat16_from_float(sum) : base_half_from_float(sum);
+    const double value = (double)half_element(dtype, &got, 0);
+    if (bits && (brain ? rt_pairs_here() : rt_half_tiles_here()) && got != want)
+        fail_msg("round %" PRIu64 ", element %" PRId64 ": %a, expected %a", round, index, value,
+                 (double)half_element(dtype, &want, 0));
+    /* One rounding to 8 or 11 bits, and those of the sum in float. */
+    const double allowed =
+        ldexp(fabs(exact), brain ? -8 : -11) + ldexp(weight, -18) + (brain ? 0x1p-130 : 0x1p-24);
+    if (!(fabs(value - exact) <= allowed))
+        fail_msg("round %" PRIu64 ", element %" PRId64 ": %g, expected %g", round, index, value, exact);
 }
 
 static void test_gemm(void **state) {
     (void)state;
-    for (uint64_t round = 1; round <= 300; round++) {
+    for (uint64_t round = 1; round <= 400; round++) {
+        const op_dtype dtype = round % 8 < 2 || round % 8 == 7 ? OP_FLOAT16 : OP_BFLOAT16;
+        const bool brain = dtype == OP_BFLOAT16;
         uint64_t seed = round * 65537;
         const bool turn_a = round % 2, turn_b = round % 4 < 2;
         const int64_t m = random_range(&seed, 1, round % 3 ? 5 : 60),
@@ -312,7 +325,7 @@ static void test_gemm(void **state) {
         for (int threads = 1; threads <= 3; threads++) {
             application *own = &app[threads - 1];
             uint64_t same = seed;
-            application_gemm(own, OP_BFLOAT16, m, k, n, turn_a, turn_b, form, &same);
+            application_gemm(own, dtype, m, k, n, turn_a, turn_b, form, &same);
             application_real(own, "alpha", alpha);
             application_real(own, "beta", beta);
             if (round % 6 == 0) application_text(own, "ouro.activation", "Relu");
@@ -328,27 +341,28 @@ static void test_gemm(void **state) {
             const bool dots = m < 4 && turn_b && k != 1 && (!turn_a || m == 1);
             double exact = 0, weight = 0;
             for (int64_t d = 0; d < k; d++) {
-                const double product =
-                    (double)element(left, turn_a ? d * m : d) * (double)element(right, turn_b ? d : d * n);
+                const double product = (double)half_element(dtype, left, turn_a ? d * m : d) *
+                                       (double)half_element(dtype, right, turn_b ? d : d * n);
                 exact += product;
                 weight += fabs(product);
             }
-            float sum = dots ? sum_of_dots(left, right, k)
-                             : sum_of_pairs(0, left, turn_a ? m : 1, right, turn_b ? 1 : n, k);
+            float sum = !brain ? sum_of_halves(0, left, turn_a ? m : 1, right, turn_b ? 1 : n, k)
+                        : dots ? sum_of_dots(left, right, k)
+                               : sum_of_pairs(0, left, turn_a ? m : 1, right, turn_b ? 1 : n, k);
             if (alpha != 1) sum *= alpha;
             exact *= (double)alpha;
             weight *= fabs((double)alpha);
             if (c) {
                 const int64_t at = form == 1 ? 0 : form == 2 || form == 5 ? column : form == 3 ? row : i;
-                sum += beta * element(c, at);
-                exact += (double)beta * (double)element(c, at);
-                weight += fabs((double)element(c, at));
+                sum += beta * half_element(dtype, c, at);
+                exact += (double)beta * (double)half_element(dtype, c, at);
+                weight += fabs((double)half_element(dtype, c, at));
             }
             if (round % 6 == 0) {
                 sum = sum > 0 ? sum : 0;
                 exact = fmax(exact, 0);
             }
-            check_result(app, i, sum, exact, weight, round);
+            check_result(app, i, brain || !dots, sum, exact, weight, round);
         }
         for (int i = 0; i < 3; i++) application_free(&app[i]);
     }
@@ -386,7 +400,7 @@ static void test_matmul(void **state) {
             /* A stack on one matrix is one tall product, where it is dense. */
             const int64_t rows = own == 1 && !ordered ? stack * m : m;
             const bool dots = rows < 4 && ordered && own * k != 1;
-            check_result(&app, i,
+            check_result(&app, i, true,
                          dots ? sum_of_dots(left, right, k) : sum_of_pairs(0, left, 1, right, b_depth, k),
                          exact, weight, round);
         }
@@ -484,7 +498,9 @@ static void draw_convolution(convolution *c, uint64_t round, uint64_t *seed) {
 
 static void test_convolutions(void **state) {
     (void)state;
-    for (uint64_t round = 1; round <= 150; round++) {
+    for (uint64_t round = 1; round <= 220; round++) {
+        const op_dtype dtype = round % 8 == 2 || round % 8 == 5 ? OP_FLOAT16 : OP_BFLOAT16;
+        const bool brain = dtype == OP_BFLOAT16;
         uint64_t seed = round * 50021;
         convolution c;
         draw_convolution(&c, round, &seed);
@@ -498,16 +514,16 @@ static void test_convolutions(void **state) {
             application *own = &app[t];
             uint64_t same = seed;
             application_init(own, OP_CONV);
-            application_random(own, OP_BFLOAT16, 5,
+            application_random(own, dtype, 5,
                                DIMS(c.images, c.group * c.channels, c.input[0], c.input[1], c.input[2]),
                                &same);
-            application_random(own, OP_BFLOAT16, 5,
+            application_random(own, dtype, 5,
                                DIMS(c.group * c.filters, c.channels, c.kernel[0], c.kernel[1], c.kernel[2]),
                                &same);
-            if (bias) application_random(own, OP_BFLOAT16, 1, DIMS(c.group * c.filters), &same);
+            if (bias) application_random(own, dtype, 1, DIMS(c.group * c.filters), &same);
             else application_absent(own);
             if (residual)
-                application_random(own, OP_BFLOAT16, 5,
+                application_random(own, dtype, 5,
                                    DIMS(c.images, c.group * c.filters, c.output[0], c.output[1], c.output[2]),
                                    &same);
             application_integer(own, "group", c.group);
@@ -527,30 +543,28 @@ static void test_convolutions(void **state) {
                           image = i / positions / (c.group * c.filters);
             const uint16_t *channels = x + (image * c.group + map / c.filters) * c.channels * size,
                            *weights = w + map * depth;
-            float sum = residual ? element(app->inputs[3].data, i) : 0;
+            float sum = residual ? half_element(dtype, app->inputs[3].data, i) : 0;
             double exact = (double)sum, weight = fabs(exact);
             for (int64_t k = 0; k < depth; k += 2) {
                 const uint16_t both[2] = {seen(&c, channels, k, at),
                                           k + 1 < depth ? seen(&c, channels, k + 1, at) : 0};
-                sum = sum_of_pairs(sum, weights + k, 1, both, 1, depth - k < 2 ? 1 : 2);
+                if (brain) sum = sum_of_pairs(sum, weights + k, 1, both, 1, depth - k < 2 ? 1 : 2);
+                else sum = sum_of_halves(sum, weights + k, 1, both, 1, depth - k < 2 ? 1 : 2);
                 for (int64_t j = k; j < k + 2 && j < depth; j++) {
-                    exact += (double)element(weights, j) * (double)element(both, j - k);
-                    weight += fabs((double)element(weights, j) * (double)element(both, j - k));
+                    exact +=
+                        (double)half_element(dtype, weights, j) * (double)half_element(dtype, both, j - k);
+                    weight += fabs((double)half_element(dtype, weights, j) *
+                                   (double)half_element(dtype, both, j - k));
                 }
             }
             if (bias) {
-                sum += element(app->inputs[2].data, map);
-                exact += (double)element(app->inputs[2].data, map);
+                sum += half_element(dtype, app->inputs[2].data, map);
+                exact += (double)half_element(dtype, app->inputs[2].data, map);
             }
             if (round % 4 == 1) sum = sum > 0 ? sum : 0, exact = fmax(exact, 0);
             /* Few positions see each filter by itself, long strides are gathered as floats. */
             const bool pairs = c.stride[2] <= 2 && !(positions <= 8 && depth >= 64);
-            const uint16_t got = ((const uint16_t *)app->outputs[0].data)[i];
-            if (pairs) check_result(app, i, sum, exact, weight + 1, round);
-            else if (!(fabs((double)element(&got, 0) - exact) <=
-                       ldexp(fabs(exact), -8) + ldexp(weight + 1, -18)))
-                fail_msg("round %" PRIu64 ", element %" PRId64 ": %g, expected %g", round, i,
-                         (double)element(&got, 0), exact);
+            check_result(app, i, pairs, sum, exact, weight + 1, round);
         }
         application_free(&app[0]);
         application_free(&app[1]);
