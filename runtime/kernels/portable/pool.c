@@ -3,7 +3,7 @@
  *
  * The average counts, with count_include_pad, the window elements that lie in the input or its padding; never
  * those that ceil_mode puts after it. Windows that see nothing, as over an image of no elements, have the maximum that
- * padding has, the lowest number, or the average 0. A map of 16 bits becomes floats first, in scratch, and its sums are rounded once.
+ * padding has, the lowest number, or the average 0.
  */
 #include "ir/operators/window.h"
 #include "runtime/kernels/portable/pool_rows.h"
@@ -11,7 +11,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { FEW_OUTPUTS = 4 }; /* of a row */
+enum {
+    FEW_OUTPUTS = 4,  /* of a row */
+    HALF_LINE = 2048 /* elements of a row of 16 bits that becomes floats */
+};
 
 typedef struct pool {
     op_dtype dtype;
@@ -32,13 +35,7 @@ typedef struct pool_job {
     const void *x;
     void *y;
     int64_t *indices;
-    float *scratch; /* of 16 bits: for each thread a map of the input and one of the output */
 } pool_job;
-
-/* It is computed in float. */
-static bool has_floats(const pool *shape) {
-    return shape->dtype == OP_FLOAT || rt_is_half(shape->dtype);
-}
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
@@ -387,7 +384,7 @@ static bool find_parts(pool *shape, base_arena *arena) {
 
 /* Windows of floats over several elements. */
 static void find_lines(pool *shape) {
-    if (!has_floats(shape) || shape->indices || shape->global) return;
+    if (shape->dtype != OP_FLOAT || shape->indices || shape->global) return;
     if (shape->kernel[0] * shape->kernel[1] * shape->kernel[2] == 1) return;
     shape->rows = (rt_pool_rows){.maximum = shape->maximum,
                                  .width = shape->input[2],
@@ -423,29 +420,49 @@ static void pool_map_any(const pool_job *job, int64_t map) {
     }
 }
 
-static void pool_floats(const pool_job *job, int64_t map, float *line) {
+/* A row of outputs of 16 bits: the rows that it sees become floats one after the other. */
+static void pool_row_halves(const pool_job *job, int64_t map, int64_t z, int64_t y, float *line, float *to) {
     const pool *shape = job->shape;
-    if (!shape->global) {
-        pool_map_float(job, map, line);
-        return;
+    const uint16_t *x = (const uint16_t *)job->x + map * shape->input_size;
+    const int64_t stride = shape->stride[2], width = shape->input[2];
+    for (int64_t i = 0; i < shape->output[2]; i++) to[i] = shape->maximum ? -INFINITY : 0;
+    for (int64_t kz = shape->inside[0][z].low; kz < shape->inside[0][z].high; kz++) {
+        const int64_t plane = z * shape->stride[0] - shape->before[0] + kz * shape->dilation[0];
+        for (int64_t ky = shape->inside[1][y].low; ky < shape->inside[1][y].high; ky++) {
+            const int64_t row =
+                plane * shape->input[1] + y * shape->stride[1] - shape->before[1] + ky * shape->dilation[1];
+            rt_half_load(shape->dtype, line, x + row * width, width);
+            for (int64_t kx = 0; kx < shape->kernel[2]; kx++) {
+                const int64_t low = shape->inside[2][kx].low, count = shape->inside[2][kx].high - low;
+                if (count <= 0) continue;
+                const float *first = line + low * stride + kx * shape->dilation[2] - shape->before[2];
+                (shape->maximum ? maximum_row : sum_row)(first, stride, to + low, count);
+            }
+        }
     }
-    const float all =
-        reduce_run((const float *)job->x + map * shape->input_size, shape->input_size, shape->maximum);
-    ((float *)job->y)[map] = shape->maximum ? all : all / (float)shape->input_size;
+    if (!shape->maximum && !shape->sums) divide_row(shape, taps_counted(shape, 0, z) * taps_counted(shape, 1, y), to);
+    rt_half_store(shape->dtype,
+                  (uint16_t *)job->y + map * shape->output_size + (z * shape->output[1] + y) * shape->output[2], to,
+                  shape->output[2]);
 }
 
-static void pool_map_half(const pool_job *job, int64_t map, int member, float *line) {
+static void pool_map_halves(const pool_job *job, int64_t map) {
     const pool *shape = job->shape;
-    float *in = job->scratch + member * (shape->input_size + shape->output_size),
-          *out = in + shape->input_size;
-    const pool_job own = {.shape = shape,
-                          .x = in,
-                          .y = out,
-                          .indices = job->indices ? job->indices + map * shape->output_size : NULL};
-    rt_half_load(shape->dtype, in, (const uint16_t *)job->x + map * shape->input_size, shape->input_size);
-    pool_floats(&own, 0, line);
-    rt_half_store(shape->dtype, (uint16_t *)job->y + map * shape->output_size, out, shape->output_size);
-    for (int64_t i = 0; own.indices && i < shape->output_size; i++) own.indices[i] += map * shape->input_size;
+    float line[HALF_LINE], to[HALF_LINE];
+    if (!shape->global) {
+        for (int64_t z = 0; z < shape->output[0]; z++)
+            for (int64_t y = 0; y < shape->output[1]; y++) pool_row_halves(job, map, z, y, line, to);
+        return;
+    }
+    double all = shape->maximum ? -INFINITY : 0;
+    for (int64_t from = 0; from < shape->input_size; from += HALF_LINE) {
+        const int64_t some = least(shape->input_size - from, HALF_LINE);
+        rt_half_load(shape->dtype, line, (const uint16_t *)job->x + map * shape->input_size + from, some);
+        const double part = (double)reduce_run(line, some, shape->maximum);
+        if (!shape->maximum) all += part;
+        else if (BETTER(part, all)) all = part;
+    }
+    rt_element_store(shape->dtype, job->y, map, shape->maximum ? all : all / (double)(shape->input_size ? shape->input_size : 1));
 }
 
 static void pool_member(void *context, int member, int members) {
@@ -454,18 +471,28 @@ static void pool_member(void *context, int member, int members) {
     float line[RT_POOL_LINE];
     if (shape->by_lines) rt_pool_rows_begin(&shape->rows, line);
     for (int64_t map = member; map < shape->maps; map += members) {
-        if (rt_is_half(shape->dtype)) pool_map_half(job, map, member, line);
-        else if (shape->dtype == OP_FLOAT) pool_floats(job, map, line);
-        else if (shape->maximum && !job->indices && shape->inside[0]) pool_map_bytes(job, map);
-        else pool_map_any(job, map);
+        if (rt_is_half(shape->dtype) && !job->indices && (shape->inside[0] || shape->global)) {
+            pool_map_halves(job, map);
+        } else if (shape->maximum && !job->indices && shape->inside[0] && shape->dtype != OP_FLOAT) {
+            pool_map_bytes(job, map);
+        } else if (shape->dtype != OP_FLOAT) {
+            pool_map_any(job, map);
+        } else if (shape->global) {
+            const float all = reduce_run((const float *)job->x + map * shape->input_size, shape->input_size,
+                                         shape->maximum);
+            ((float *)job->y)[map] = shape->maximum ? all : all / (float)shape->input_size;
+        } else {
+            pool_map_float(job, map, line);
+        }
     }
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
+    (void)scratch;
     (void)report;
     const pool *shape = prepared->state;
-    pool_job job = {.shape = shape, .x = inputs[0].data, .y = outputs[0].data, .scratch = scratch};
+    pool_job job = {.shape = shape, .x = inputs[0].data, .y = outputs[0].data};
     if (shape->indices) job.indices = outputs[1].data;
     const double work = (double)shape->maps * (double)shape->output_size * (double)shape->kernel[0] *
                         (double)shape->kernel[1] * (double)shape->kernel[2];
@@ -495,6 +522,7 @@ static void join_rows(pool *shape) {
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
+    (void)environment;
     const op_shape *x = &call->inputs[0].type.shape;
     pool *shape = BASE_NEW(arena, pool);
     if (!shape) return base_fail_memory(report);
@@ -531,14 +559,11 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         shape->output_size *= shape->output[i];
     }
     join_rows(shape);
-    const bool by_rows = has_floats(shape) || shape->dtype == OP_INT8 || shape->dtype == OP_UINT8;
+    const bool halves = rt_is_half(shape->dtype) && !shape->indices && shape->input[2] <= HALF_LINE &&
+                        shape->output[2] <= HALF_LINE;
+    const bool by_rows =
+        halves || shape->dtype == OP_FLOAT || shape->dtype == OP_INT8 || shape->dtype == OP_UINT8;
     if (by_rows && !shape->global && !find_parts(shape, arena)) return base_fail_memory(report);
-    if (rt_is_half(shape->dtype)) {
-        const size_t floats = (size_t)(shape->input_size + shape->output_size) * sizeof(float);
-        if (!base_size_multiply(floats, (size_t)(environment->threads > 1 ? environment->threads : 1),
-                                &prepared->scratch_bytes))
-            return base_fail_memory(report);
-    }
     find_lines(shape);
     prepared->state = shape;
     prepared->run = run;

@@ -464,16 +464,16 @@ static void test_pool_of_nothing(void **state) {
 
 static void test_global_pool(void **state) {
     (void)state;
-    static const op_dtype dtypes[] = {OP_FLOAT, OP_DOUBLE, OP_FLOAT16};
-    for (uint64_t round = 1; round <= 12; round++) {
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_DOUBLE, OP_FLOAT16, OP_BFLOAT16};
+    for (uint64_t round = 1; round <= 16; round++) {
         uint64_t seed = round;
         const bool maximum = round % 2;
-        const op_dtype dtype = dtypes[round % 3];
+        const op_dtype dtype = dtypes[round / 2 % 4];
+        const int64_t size = 7 * (round > 10 ? 400 : (int64_t)round); /* more than becomes floats at a time */
         application app;
         application_init(&app, maximum ? OP_GLOBAL_MAX_POOL : OP_GLOBAL_AVERAGE_POOL);
-        application_random(&app, dtype, 4, DIMS(2, 5, 7, (int64_t)round), &seed);
+        application_random(&app, dtype, 4, DIMS(2, 5, 7, size / 7), &seed);
         application_run(&app, "portable.pool", 2);
-        const int64_t size = 7 * (int64_t)round;
         for (int64_t map = 0; map < 10; map++) {
             double best = -INFINITY, sum = 0;
             for (int64_t i = 0; i < size; i++) {
@@ -492,21 +492,21 @@ static void test_global_pool(void **state) {
 
 static void test_batch_normalization(void **state) {
     (void)state;
-    static const op_dtype dtypes[] = {OP_FLOAT, OP_DOUBLE, OP_FLOAT16};
-    for (int round = 0; round < 3; round++) {
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_DOUBLE, OP_FLOAT16, OP_BFLOAT16};
+    for (int round = 0; round < 4; round++) {
         uint64_t seed = 5;
         application app;
         application_init(&app, OP_BATCH_NORMALIZATION);
-        application_random(&app, dtypes[round], 3, DIMS(2, 3, 50), &seed);
+        application_random(&app, dtypes[round], 3, DIMS(2, 3, 300), &seed);
         for (int i = 1; i < 5; i++) {
             float *values = application_random(&app, OP_FLOAT, 1, DIMS(3), &seed);
             for (int c = 0; i == 4 && c < 3; c++) values[c] = fabsf(values[c]) + 0.1f;
         }
         application_real(&app, "epsilon", 0.01f);
         application_run(&app, "portable.batch_normalization", 1);
-        for (int64_t i = 0; i < 300; i++) {
+        for (int64_t i = 0; i < 1800; i++) {
             double p[5];
-            for (int k = 1; k < 5; k++) p[k] = application_element(&app.inputs[k], i / 50 % 3);
+            for (int k = 1; k < 5; k++) p[k] = application_element(&app.inputs[k], i / 300 % 3);
             const double x = application_element(&app.inputs[0], i);
             application_check_near(application_element(&app.outputs[0], i),
                                    (x - p[3]) / sqrt(p[4] + (double)0.01f) * p[1] + p[2],
