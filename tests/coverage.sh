@@ -11,7 +11,7 @@ unfit='^(symbols|installation|packages|tutorial|python|power_loss|structure|word
 if [ "${1:-}" = -b ]; then shift; else
     ./setup.sh coverage
     find build-coverage -name '*.gcda' -delete
-    OURO_TEST_PROGRAMS=200 OURO_EVERY_ALLOCATION=300 ctest --preset coverage -j "$(nproc)" -E "$unfit" ${1:+-R "$1"} || echo "some tests failed" >&2
+    OURO_TEST_PROGRAMS=200 OURO_EVERY_ALLOCATION=300 OURO_EVERY_CASE=5 ctest --preset coverage -j "$(nproc)" -E "$unfit" ${1:+-R "$1"} || echo "some tests failed" >&2
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

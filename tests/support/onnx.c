@@ -67,6 +67,7 @@ uint8_t *onnx_pack(onnx *o, size_t *size) {
 }
 
 void onnx_write_bytes(const char *path, const void *bytes, size_t size) {
+    (void)remove(path); /* a file that is cut and written anew waits for the disk, on some file systems */
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, size, file), size);
