@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* onnx.c: see onnx.h. */
 #include "tests/support/onnx.h"
+#include "compiler/onnx/import.h"
+#include "tests/support/support.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -78,6 +80,36 @@ void onnx_write(onnx *o, const char *path) {
     size_t size;
     uint8_t *bytes = onnx_pack(o, &size);
     onnx_write_bytes(path, bytes, size);
+}
+
+/* ---- while memory runs out ------------------------------------------------------------------------------- */
+
+/* The import where allocation `fail_at` fails (0: none). How many it asked for; 0: the model is refused. */
+static size_t import_failing(const char *path, const import_dim *dims, size_t dim_count, size_t fail_at,
+                             bool once) {
+    base_report report = {0};
+    support_allocator counting;
+    ir_module *module;
+    support_allocator_init(&counting);
+    counting.fail_at = fail_at;
+    counting.once = once;
+    const base_status status = import_model(path, dims, dim_count, &counting.allocator, &module, &report);
+    const bool failed = fail_at && counting.count >= fail_at;
+    if (failed ? status != BASE_SYSTEM_ERROR || !strstr(report.text, "out of memory")
+               : fail_at && status != BASE_OK)
+        fail_msg("%s: allocation %zu: status %d, \"%s\"", path, fail_at, (int)status, report.text);
+    ir_module_free(module);
+    assert_int_equal(counting.live, 0);
+    return status == BASE_OK || failed ? counting.count : 0;
+}
+
+size_t onnx_import_without_memory(const char *path, const import_dim *dims, size_t dim_count) {
+    enum { SAMPLE = 40 };
+    const size_t count = import_failing(path, dims, dim_count, 0, false),
+                 step = support_allocation_step(count, SAMPLE);
+    for (size_t at = 1; at <= count; at += step)
+        (void)import_failing(path, dims, dim_count, at, at / step % 2);
+    return count;
 }
 
 /* ---- lists of text ------------------------------------------------------------------------------------- */

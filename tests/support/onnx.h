@@ -15,6 +15,7 @@
 #ifndef OURO_TEST_SUPPORT_ONNX_H
 #define OURO_TEST_SUPPORT_ONNX_H
 
+#include "compiler/onnx/base/dim.h"
 #include "ir/base/base.h"
 #include "onnx.pb-c.h"
 
@@ -33,6 +34,10 @@ void onnx_opset(onnx *o, const char *domain, int64_t version);
 uint8_t *onnx_pack(onnx *o, size_t *size);
 void onnx_write(onnx *o, const char *path);
 void onnx_write_bytes(const char *path, const void *bytes, size_t size);
+
+/* The import of a model file, with these dimensions, while an allocation fails: each in turn, alone and with all after it (a sample, see
+ * support_allocation_step). It says so, and nothing is leaked. How many there are; 0: it is refused as it is. */
+size_t onnx_import_without_memory(const char *path, const import_dim *dims, size_t dim_count);
 
 Onnx__GraphProto *onnx_graph(onnx *o, const char *name);
 /* `shape`: "2,N,?" (numbers, symbols, unknown), "" for a scalar, NULL for no shape. dtype 0: no type at all.

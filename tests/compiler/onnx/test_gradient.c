@@ -119,6 +119,7 @@ static ouro_plan *compile(const function *f, bool moved) {
     ouro_plan *plan;
     ouro_error error;
     if (ouro_compile_plan(&options, &plan, &error) != OURO_OK) fail_msg("%s: %s", f->nodes, error.message);
+    if (!moved) assert_true(onnx_import_without_memory("gradient.onnx", NULL, 0) > 0);
     unlink("gradient.onnx");
     return plan;
 }

@@ -25,6 +25,7 @@ static ir_module *import_bound(onnx *o, const import_dim *dims, size_t dim_count
     if (import_model("model.onnx", dims, dim_count, NULL, &module, &report) != BASE_OK)
         fail_msg("%s", report.text);
     if (ir_verify(module, "imported", &report) != BASE_OK) fail_msg("%s", report.text);
+    assert_true(onnx_import_without_memory("model.onnx", dims, dim_count) > 0);
     unlink("model.onnx");
     return module;
 }

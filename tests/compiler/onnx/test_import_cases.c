@@ -193,33 +193,6 @@ static void spoil(sweep *s) {
     }
 }
 
-/* ---- while memory runs out ---------------------------------------------------------------------------------- */
-
-/* The import where allocation `fail_at` fails (0: none), with all after it or alone. How many it asked for. */
-static size_t import_failing(const char *path, size_t fail_at, bool once) {
-    support_allocator counting;
-    ir_module *module;
-    support_allocator_init(&counting);
-    counting.fail_at = fail_at;
-    counting.once = once;
-    base_report_clear(&report);
-    const base_status status = import_model(path, NULL, 0, &counting.allocator, &module, &report);
-    const bool failed = fail_at && counting.count >= fail_at;
-    if (failed ? status != BASE_SYSTEM_ERROR || !strstr(report.text, "out of memory")
-               : fail_at && status != BASE_OK)
-        fail_msg("%s: allocation %zu: status %d, \"%s\"", path, fail_at, (int)status, report.text);
-    ir_module_free(module);
-    assert_int_equal(counting.live, 0);
-    return status == BASE_OK || failed ? counting.count : 0;
-}
-
-static void fail_allocations(const char *path, size_t first) {
-    enum { SAMPLE = 40 };
-    const size_t count = import_failing(path, 0, false), step = support_allocation_step(count, SAMPLE);
-    for (size_t at = 1 + first % step; at <= count; at += step)
-        (void)import_failing(path, at, (at / step + first) % 2);
-}
-
 /* ---- all ----------------------------------------------------------------------------------------------------- */
 
 static void try_all(sweep *s, const char *pattern) {
@@ -237,11 +210,11 @@ static void try_all(sweep *s, const char *pattern) {
             if (s->model) onnx__model_proto__free_unpacked(s->model, NULL);
             continue;
         }
-        fail_allocations(s->path, i);
+        const bool read = onnx_import_without_memory(s->path, NULL, 0);
         spoil(s);
         const size_t refused = s->refused;
         try(s, "as it was"); /* nothing spoiled is left */
-        if (s->refused != refused && import_failing(s->path, 0, false)) fail_msg("%s: %s", s->path, report.text);
+        if (s->refused != refused && read) fail_msg("%s: %s", s->path, report.text);
         onnx__model_proto__free_unpacked(s->model, NULL);
         s->models++;
     }

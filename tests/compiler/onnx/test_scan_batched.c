@@ -73,6 +73,7 @@ static void check(bool with_lengths, bool x_back, bool z_back, bool open) {
     snprintf(directions, sizeof directions, "%d,%d", x_back, z_back);
     write_model("scan.onnx", with_lengths, directions, open);
     if (ouro_compile_plan(&options, &plan, &error) != OURO_OK) fail_msg("%s", error.message);
+    assert_true(onnx_import_without_memory("scan.onnx", NULL, 0) > 0);
     assert_int_equal(ouro_session_new(plan, NULL, &session, &error), OURO_OK);
     if (with_lengths)
         assert_int_equal(ouro_session_bind_input(session, at++, lengths, sizeof lengths, batch_dims, &error),
