@@ -30,6 +30,27 @@ typedef struct stepper {
     size_t output_count;
 } stepper;
 
+/* The bytes of an output mean for the input what they meant; chosen is among numbers. */
+static int check_types(const stepper *s, const char *text, const feed *fed) {
+    const plan *of = s->model->plan;
+    const plan_interface *output = &of->outputs[fed->output], *input = &of->inputs[fed->input];
+    op_type from, to;
+    plan_tensor_type(of, output->tensor, &from);
+    plan_tensor_type(of, input->tensor, &to);
+    if (from.kind != OP_KIND_TENSOR || to.kind != OP_KIND_TENSOR)
+        return command_fail(BASE_USAGE, "%s: --feed '%s': %s '%s' is no tensor", s->model->path, text,
+                            from.kind != OP_KIND_TENSOR ? "output" : "input",
+                            of->texts + (from.kind != OP_KIND_TENSOR ? output : input)->name);
+    if (fed->argmax && from.dtype == OP_STRING)
+        return command_fail(BASE_USAGE, "%s: --feed '%s': output '%s' has no numbers to choose from", s->model->path,
+                            text, of->texts + output->name);
+    if (!fed->argmax && from.dtype != to.dtype)
+        return command_fail(BASE_USAGE, "%s: --feed '%s': output '%s' is %s, input '%s' takes %s", s->model->path,
+                            text, of->texts + output->name, op_dtype_name(from.dtype), of->texts + input->name,
+                            op_dtype_name(to.dtype));
+    return 0;
+}
+
 /* "OUT:argmax=IN", or "OUT=IN". */
 static int read_feed(stepper *s, const char *text, feed *fed) {
     static const char mark[] = ":argmax";
@@ -52,7 +73,7 @@ static int read_feed(stepper *s, const char *text, feed *fed) {
         return command_fail(BASE_USAGE, "%s: input '%s' is both stacked and fed", s->model->path, input);
     fed->output = (size_t)from;
     fed->input = (size_t)to;
-    return 0;
+    return check_types(s, text, fed);
 }
 
 /* The index of the largest of `count` elements from `first` on; the first of equal ones. */

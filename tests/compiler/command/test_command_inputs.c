@@ -3,6 +3,7 @@
 #include "models/builder.h"
 #include "runtime/ouro.h"
 #include "tests/support/command.h"
+#include "tests/support/onnx.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,6 +26,41 @@ static void write_sum(const char *path, int dtype, int rank_a, const int64_t *a,
     model_free(m);
 }
 
+/* scores = the rows t of w: what follows what; n = -k and y = Relu(x), of as many bytes. */
+static void write_choices(const char *path) {
+    enum { INT32 = 6 };
+    model *m = model_new("choices", 17);
+    const int64_t table[] = {4, 4}, two[] = {2}, rows[] = {2, 4};
+    const char *w = graph_input(m->graph, "w", MODEL_FLOAT, 2, table),
+               *t = graph_input(m->graph, "t", MODEL_INT64, 1, two),
+               *k = graph_input(m->graph, "k", INT32, 1, two), *x = graph_input(m->graph, "x", MODEL_FLOAT, 1, two);
+    node_outputs(m->graph, "Gather", "rows", 2, (const char *[]){w, t}, 1, (const char *[]){"scores"});
+    node_outputs(m->graph, "Neg", "turn", 1, (const char *[]){k}, 1, (const char *[]){"n"});
+    node_outputs(m->graph, "Relu", "cut", 1, (const char *[]){x}, 1, (const char *[]){"y"});
+    graph_output(m->graph, "scores", MODEL_FLOAT, 2, rows);
+    graph_output(m->graph, "n", INT32, 1, two);
+    graph_output(m->graph, "y", MODEL_FLOAT, 1, two);
+    assert_int_equal(model_write(m, path), 0);
+    model_free(m);
+}
+
+/* s is a sequence, r are texts, k are numbers. */
+static void write_others(const char *path) {
+    onnx *o = onnx_new(17);
+    onnx_input(o, o->graph, "x", 1, "2");
+    onnx_input(o, o->graph, "k", 7, "1");
+    onnx_input(o, o->graph, "q", 8, "2");
+    onnx_node(o, o->graph, "SequenceConstruct", "", "x,x", "s");
+    onnx_node(o, o->graph, "Concat", "", "q,q", "r");
+    onnx_set_integer(o, o->graph->node[1], "axis", 0);
+    onnx_node(o, o->graph, "Neg", "", "k", "n");
+    onnx_output(o, o->graph, "s");
+    onnx_output(o, o->graph, "r");
+    onnx_output(o, o->graph, "n");
+    onnx_write(o, path);
+    onnx_free(o);
+}
+
 static int setup_folder(void **state) {
     (void)state;
     if (system("rm -rf '" FOLDER "' && mkdir -p '" FOLDER "'") != 0) return -1;
@@ -32,6 +68,8 @@ static int setup_folder(void **state) {
     write_sum(FOLDER "/named.onnx", MODEL_FLOAT, 2, named, 2, named);
     write_sum(FOLDER "/unnamed.onnx", MODEL_FLOAT, 2, unnamed, 2, unnamed);
     write_sum(FOLDER "/ranks.onnx", MODEL_FLOAT, -1, NULL, -1, NULL);
+    write_choices(FOLDER "/choices.onnx");
+    write_others(FOLDER "/others.onnx");
     write_sum(FOLDER "/scalars.onnx", MODEL_INT64, 0, NULL, 1, two);
     return 0;
 }
@@ -292,9 +330,41 @@ static void test_feeds_and_states(void **state) {
                  "there is no symbolic dimension 'M' to bound");
 }
 
+#define TABLE "w=[[0,1,5,2],[0,1,1,7],[-4,-2,-3,-3],[2,2,1,0]]"
+#define CHOICES                                                                                              \
+    "run", "choices.onnx", "--input", TABLE, "--input", "t=[0,1]", "--input", "k=[1,2]", "--input", "x=[1,2]"
+
+/* The largest of each row becomes the next row, the first one of equal ones. Bits of one type are not taken for another. */
+static void test_choices(void **state) {
+    (void)state;
+    expect_output(RUN(CHOICES, "--steps", "3", "--feed", "scores:argmax=t"), "fed to t: 2 3 1 0 3 2\n");
+    expect_output(RUN(CHOICES, "--steps", "2", "--feed", "scores:argmax=k"), "n: int32[2]: -2 -3;");
+    expect_output(RUN(CHOICES, "--steps", "2", "--feed", "n=k", "--check"), "n: int32[2]: 1 2;");
+    expect_error(RUN(CHOICES, "--steps", "2", "--feed", "y=k"), 2,
+                 "--feed 'y=k': output 'y' is float32, input 'k' takes int32");
+    expect_error(RUN(CHOICES, "--steps", "2", "--feed", "scores:argmax=x"), 1,
+                 "the input takes no indices: expected int64 or int32");
+    expect_error(RUN(CHOICES, "--steps", "2", "--feed", "y:argmax=k"), 1,
+                 "--feed: the output has 1 choices, the input takes 2");
+    expect_error(RUN("run", "others.onnx", "--random", "1", "--steps", "2", "--feed", "s=x"), 2,
+                 "--feed 's=x': output 's' is no tensor");
+    expect_error(RUN("run", "others.onnx", "--random", "1", "--steps", "2", "--feed", "r:argmax=k"), 2,
+                 "--feed 'r:argmax=k': output 'r' has no numbers to choose from");
+    command_outcome outcome = RUN(CHOICES, "--steps", "3", "--feed", "scores:argmax=t", "--output-dir", "chosen");
+    if (outcome.status != 0) fail_msg("%s", outcome.err);
+    command_outcome_free(&outcome);
+    size_t size;
+    char *chosen = command_file(FOLDER, "chosen/t.npy", &size);
+    static const int64_t expected[] = {2, 3, 1, 0, 3, 2};
+    assert_true(size > sizeof expected);
+    assert_memory_equal(chosen + size - sizeof expected, expected, sizeof expected);
+    free(chosen);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_archives),
+        cmocka_unit_test(test_choices),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_shapes_of_plans),
         cmocka_unit_test(test_literals),
