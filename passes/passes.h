@@ -32,8 +32,9 @@
  *   sink-scans           loops/sink_scans.c            what is made only to be scanned is made in the loop, a slice at a time
  *   quantize-weights     graph/quantize_weights.c      constant weights of products in few bits, if that is asked for
  *   fuse                 graph/fuse.c                  operators become parts of the heavy one before or after them
- *   halve-weights        layout/halve_weights.c        constant weights of products in half precision, if that is asked for
+ *   unfold-phases        graph/unfold_phases.c         a convolution of the phases of an image becomes one of the image
  *   join-convolutions    graph/join_convolutions.c    convolutions of one value with few filters become one
+ *   halve-weights        layout/halve_weights.c        constant weights of products in half precision, if that is asked for
  *   select-layouts       layout/select_layouts.c       layouts of all values
  *   carry-layouts        layout/carry_layouts.c        loops carry blocked layouts
  *   eliminate-unused     graph/eliminate_dead_code.c   what fusion and layouts left over goes
@@ -88,8 +89,9 @@
     FACT(WEIGHTS, "weights have the bits that were asked for")                                               \
     FACT(GELUS, "Gelu is one node")                                                                          \
     FACT(FUSED, "operators are fused")                                                                       \
-    FACT(HALVED, "weights are in half precision where that was asked for")                                   \
+    FACT(UNFOLDED, "images are convolved as wholes, not their phases")                                       \
     FACT(JOINED, "convolutions of one value with few filters are one")                                       \
+    FACT(HALVED, "weights are in half precision where that was asked for")                                   \
     FACT(LAYOUTS, "layouts of all values")                                                                   \
     FACT(LOOP_LAYOUTS, "loops carry blocked layouts")                                                        \
     FACT(WEIGHED, "it is known how much bands are to save, and how much is spilled")                         \
