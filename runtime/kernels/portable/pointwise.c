@@ -142,7 +142,6 @@ static bool read_shape(const op_call *call, pointwise *shape) {
         return false;
     if (!op_shape_known(&x->shape) || !op_shape_known(&y->shape) || !op_shape_known(weights)) return false;
     if (x->layout != OP_LAYOUT_ROW_MAJOR || y->layout != OP_LAYOUT_ROW_MAJOR) return false;
-    if (op_attribute_find(&call->attributes, "ouro.packed_extents")) return false;
     if (op_window_read(call, weights->dims + 2, &window, NULL) != BASE_OK) return false;
     *shape = (pointwise){.images = x->shape.dims[0],
                          .group = op_attribute_integer(&call->attributes, "group", 1),
