@@ -58,44 +58,90 @@ RT_CLONES static void maximum_line(const image *shape, const float *restrict x, 
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/* The same, where the maximum so far stays in a register, NaNs beside it, and masks hold what is left of the channels. */
-__attribute__((target("avx512f"))) static void maximum_line_wide(const image *shape, const float *restrict x,
-                                                                 int64_t line, float *restrict y) {
-    enum { LANES = 16 };
-    const int64_t channels = shape->channels, step = shape->dilation[1] * channels,
-                  next = shape->dilation[0] * shape->input[1] * channels;
-    const rt_part rows = inside(shape, 0, line);
-    const int64_t top = line * shape->stride[0] - shape->before[0] + rows.low * shape->dilation[0];
-    for (int64_t column = 0; column < shape->output[1]; column++, y += channels) {
-        const rt_part columns = inside(shape, 1, column);
-        const int64_t left = column * shape->stride[1] - shape->before[1] + columns.low * shape->dilation[1];
-        const int64_t height = rows.high - rows.low, width = columns.high - columns.low;
-        const float *corner = x + (height > 0 && width > 0 ? (top * shape->input[1] + left) * channels : 0);
-        for (int64_t c = 0; c < channels; c += 2 * LANES) {
-            const int64_t rest = channels - c;
-            const uint32_t lanes = rest < 2 * LANES ? (1u << rest) - 1 : UINT32_MAX;
-            const __mmask16 some[2] = {(__mmask16)lanes, (__mmask16)(lanes >> LANES)};
-            __m512 most[2], none[2];
-            __mmask16 nones[2] = {0, 0};
-            for (int v = 0; v < 2; v++) most[v] = none[v] = _mm512_set1_ps(-INFINITY);
-            for (int64_t r = 0; r < height; r++) {
-                const float *from = corner + r * next + c;
-                for (int64_t k = 0; k < width; k++, from += step) {
-                    _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) {
-                        const __m512 value = _mm512_maskz_loadu_ps(some[v], from + v * LANES);
-                        const __mmask16 is_none = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
-                        none[v] = _mm512_mask_mov_ps(none[v], is_none, value);
-                        nones[v] = (__mmask16)(nones[v] | is_none);
-                        most[v] = _mm512_max_ps(value, most[v]); /* where one is a NaN, the second */
-                    }
-                }
-            }
-            for (int v = 0; v < 2; v++)
-                _mm512_mask_storeu_ps(y + c + v * LANES, some[v],
-                                      _mm512_mask_mov_ps(most[v], nones[v], none[v]));
+#define WIDE __attribute__((target("avx512f")))
+enum { LANES = 16 };
+
+/* What a window sees of some channels: rows of `width` elements, `step` floats apart; rows are `next` floats apart. */
+typedef struct seen {
+    const float *from;
+    int64_t height, width, step, next;
+} seen;
+
+/* Where the window sees a NaN: the last one of each channel. */
+WIDE static void keep_nones(const seen *window, __mmask16 some, float *y) {
+    for (int64_t r = 0; r < window->height; r++) {
+        for (int64_t k = 0; k < window->width; k++) {
+            const __m512 value = _mm512_maskz_loadu_ps(some, window->from + r * window->next + k * window->step);
+            _mm512_mask_storeu_ps(y, (__mmask16)(some & _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q)), value);
         }
     }
 }
+
+/* The maximum of VECTORS registers of channels; `some` are the lanes of the last one that are channels. NaNs are only noticed on the way. */
+#define MAXIMUM(VECTORS, name)                                                                               \
+    WIDE static inline __attribute__((always_inline)) void name(const seen *window, __mmask16 some, float *y) { \
+        __m512 most[VECTORS];                                                                                \
+        __mmask16 nones[VECTORS] = {0};                                                                      \
+        for (int v = 0; v < VECTORS; v++) most[v] = _mm512_set1_ps(-INFINITY);                               \
+        for (int64_t r = 0; r < window->height; r++) {                                                       \
+            const float *from = window->from + r * window->next;                                             \
+            for (int64_t k = 0; k < window->width; k++, from += window->step) {                              \
+                _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) {                                  \
+                    const __m512 value = v + 1 < VECTORS ? _mm512_loadu_ps(from + v * LANES)                 \
+                                                         : _mm512_maskz_loadu_ps(some, from + v * LANES);    \
+                    nones[v] = (__mmask16)(nones[v] | _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q));       \
+                    most[v] = _mm512_max_ps(value, most[v]); /* where one is a NaN, the second */            \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+        _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) {                                          \
+            const __mmask16 lanes = v + 1 < VECTORS ? 0xffff : some;                                         \
+            seen part = *window;                                                                             \
+            part.from += v * LANES;                                                                          \
+            _mm512_mask_storeu_ps(y + v * LANES, lanes, most[v]);                                            \
+            if (nones[v]) keep_nones(&part, lanes, y + v * LANES);                                           \
+        }                                                                                                    \
+    }
+MAXIMUM(1, maximum_1)
+MAXIMUM(2, maximum_2)
+MAXIMUM(4, maximum_4)
+
+/* The same, where the maximum so far stays in registers, and masks hold what is left of the channels. */
+WIDE static void maximum_line_wide(const image *shape, const float *restrict x, int64_t line, float *restrict y) {
+    const int64_t channels = shape->channels, lead = shape->dilation[1] * (shape->kernel[1] - 1);
+    const rt_part rows = inside(shape, 0, line);
+    const int64_t top = line * shape->stride[0] - shape->before[0] + rows.low * shape->dilation[0];
+    seen window = {.height = rows.high - rows.low,
+                   .step = shape->dilation[1] * channels,
+                   .next = shape->dilation[0] * shape->input[1] * channels};
+    for (int64_t column = 0; column < shape->output[1]; column++, y += channels) {
+        int64_t left = column * shape->stride[1] - shape->before[1];
+        window.width = shape->kernel[1];
+        if (left < 0 || left + lead >= shape->input[1]) {
+            const rt_part columns = inside(shape, 1, column);
+            left += columns.low * shape->dilation[1];
+            window.width = columns.high - columns.low;
+        }
+        const float *corner =
+            x + (window.height > 0 && window.width > 0 ? (top * shape->input[1] + left) * channels : 0);
+        for (int64_t c = 0; c < channels;) {
+            const int64_t rest = channels - c;
+            window.from = corner + c;
+            if (rest >= 4 * LANES) {
+                maximum_4(&window, 0xffff, y + c);
+                c += 4 * LANES;
+            } else if (rest >= 2 * LANES) {
+                maximum_2(&window, 0xffff, y + c);
+                c += 2 * LANES;
+            } else {
+                maximum_1(&window, (__mmask16)(rest < LANES ? (1u << rest) - 1 : 0xffff), y + c);
+                c += LANES;
+            }
+        }
+    }
+}
+#undef MAXIMUM
+#undef WIDE
 #endif
 
 static void make_line(const image *shape, const float *x, int64_t line, float *y) {
