@@ -182,15 +182,21 @@ static ir_value *in_band(emitter *e, ir_value *base, int64_t advance) {
     return make(e, OP_ADD, "rows of a band", (op_attributes){0}, 2, inputs, base, &type);
 }
 
-/* Rows of what comes from outside. */
-static ir_value *read_outside(emitter *e, banded *tensor, band_rows rows, int64_t advance) {
-    ir_value *whole = tensor->over ? tensor->over->whole : tensor->original;
-    if (!e->body) return slice(e, whole, whole, rows.first, count_of(rows));
+/* Rows of what comes from outside, at addresses that follow from the band. */
+static ir_value *gather(emitter *e, ir_value *whole, band_rows rows, int64_t advance, op_layout layout) {
     op_attributes attributes = {0};
     set_integer(e, &attributes, "axis", BAND_AXIS);
     ir_value *inputs[] = {whole, in_band(e, integers_from(e, rows.first, count_of(rows), 1), advance)};
-    const op_type type = some_rows(whole, count_of(rows));
+    op_type type = some_rows(whole, count_of(rows));
+    type.layout = layout;
     return make(e, OP_GATHER, "rows of a band", attributes, 2, inputs, whole, &type);
+}
+
+/* Rows of what comes from outside. */
+static ir_value *read_outside(emitter *e, banded *tensor, band_rows rows, int64_t advance) {
+    ir_value *whole = tensor->over ? tensor->over->whole : tensor->original;
+    return e->body ? gather(e, whole, rows, advance, whole->type.layout)
+                   : slice(e, whole, whole, rows.first, count_of(rows));
 }
 
 static band_rows common(band_rows a, band_rows b) {
@@ -349,8 +355,25 @@ static void rebase_slice(emitter *e, const ir_node *node, ir_value **inputs) {
     inputs[2] = changed_list(e, ir_input(node, 2), entry, INT32_MAX);
 }
 
+/* Rows of an image from outside whose channels become innermost: one step takes them and changes their layout. False: this is none. */
+static bool emit_turned(emitter *e, const band_node *own, band_rows made) {
+    ir_node *node = own->node;
+    ir_value *output = node->outputs[0], *image = ir_input(node, 0);
+    if (node->code != OP_REORDER || output->type.layout != OP_LAYOUT_NHWC ||
+        image->type.layout != OP_LAYOUT_ROW_MAJOR || image->type.dtype != OP_FLOAT || image->type.shape.rank != 4 ||
+        image->type.shape.dims[0] != 1)
+        return false;
+    const banded *tensor = find(e, image);
+    banded *turned = find(e, output);
+    if (!tensor || !turned || tensor->maker || tensor->over) return false;
+    e->origin = node;
+    remember(e, turned, gather(e, image, made, own->advance, OP_LAYOUT_NHWC), made);
+    return true;
+}
+
 static void emit_node(emitter *e, const band_node *own, band_rows made) {
     ir_node *node = own->node;
+    if (emit_turned(e, own, made)) return;
     ir_value **inputs = BASE_ARRAY(e->arena, ir_value *, node->input_count);
     int64_t above = 0, below = 0;
     e->origin = node;

@@ -24,6 +24,7 @@ typedef struct band_estimate {
     double seconds;  /* of the whole */
     double again;    /* seconds that each band takes more: to begin, and to read weights and rows that others have read */
     double far;      /* seconds that are saved when what it makes is read while it is in a near cache */
+    double innermost; /* seconds that the whole takes more where channels lie innermost */
     double scratch;  /* bytes, for the whole */
     double products; /* seconds of the products alone, of a convolution; 0 */
 } band_estimate;

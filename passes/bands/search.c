@@ -18,6 +18,7 @@ typedef struct reading {
     double row_bytes; /* of what is read */
     int64_t rows;
     int32_t input; /* which input of the node */
+    bool blocked;  /* its channels lie in blocks: to put them innermost is a copy of its own */
 } reading;
 
 /* What a faster kernel takes for some rows, by the scratch that it may have: half as much again from one entry to the next. */
@@ -143,7 +144,8 @@ static bool read_step(band_search *s, size_t n, const ir_node *node, const int32
             continue;
         }
         own->readings[own->reading_count++] =
-            (reading){maker, row_bytes_of(input), input->type.shape.dims[BAND_AXIS], (int32_t)i};
+            (reading){maker, row_bytes_of(input), input->type.shape.dims[BAND_AXIS], (int32_t)i,
+                      input->type.layout != OP_LAYOUT_ROW_MAJOR && input->type.layout != OP_LAYOUT_NHWC};
     }
     own->apart = !band_keeps_channels_last(node, s->environment, arena);
     return true;
@@ -280,12 +282,14 @@ static double rows_bytes(const step *of, int64_t rows) {
     return (double)(rows < of->rows ? rows : of->rows) * of->row_bytes;
 }
 
-/* What is taken or handed on, read and written; where its layout changes, that is a second copy, half as fast. */
-enum { REORDERED = 6 };
+/* What is taken comes from a cache that is further away, and what is handed on goes there: so many times the bytes of a copy within the
+ * nearest ones. Where the layout changes, there is a second copy. */
+enum { TAKEN = 3, HANDED_ON = 3, REORDERED = 3 };
 
 /* The peak of an iteration, and what it copies. */
 typedef struct iteration {
     double live, peak, copied, state;
+    double copies;      /* steps that copy rows */
     double lost;        /* seconds that faster kernels save without bands, and not with them */
     bool fast;          /* there may be faster kernels */
     bool channels_last; /* rows lie one after another: made in windows, and read there */
@@ -308,17 +312,23 @@ static double take_rows(step *t, band_rows rows, double row_bytes, iteration *it
         reach(it, it->live + t->window_bytes - (it->channels_last ? made_bytes(t) : 0));
         it->live += t->window_bytes - made_bytes(t) - t->kept_bytes;
         it->copied += 2 * (it->channels_last ? t->kept_bytes : t->window_bytes);
+        /* Where the window ends before what was made does, that is cut off first. */
+        const bool cut = !it->channels_last && rows.end < t->end;
+        if (cut) it->copied += 2 * rows_bytes(t, rows.end - kept);
+        it->copies += cut ? 2 : 1;
         return 0;
     }
     if (it->channels_last) return 0;
     const bool whole = rows.first == t->first && rows.end == t->end;
     const double part = whole ? 0 : (double)(rows.end - rows.first) * row_bytes;
     it->copied += 2 * part;
+    it->copies += !whole;
     return part;
 }
 
 /* Nobody reads the rows in this iteration any more: those for the next one stay. */
 static void leave(step *t, iteration *it) {
+    it->copies += t->kept_bytes > 0;
     if (t->window_bytes > 0) {
         reach(it, it->live + t->kept_bytes);
         it->live += t->kept_bytes - t->window_bytes;
@@ -384,8 +394,10 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
         if (r->maker < (int32_t)first) {
             const int64_t count = rows.end - rows.first;
             part = (double)(count < r->rows ? count : r->rows) * r->row_bytes;
-            it->copied += (it->channels_last ? REORDERED : 2) * part;
-            if (it->channels_last) reach(it, it->live + 2 * part);
+            const bool reordered = it->channels_last && r->blocked;
+            it->copied += (reordered ? TAKEN + REORDERED : TAKEN) * part;
+            it->copies += reordered ? 2 : 1;
+            if (reordered) reach(it, it->live + 2 * part);
         } else {
             part = take_rows(&s->steps[r->maker], rows, r->row_bytes, it);
         }
@@ -409,7 +421,10 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
         if (r->maker >= (int32_t)first && !again && s->steps[r->maker].last_inside == (int32_t)n)
             leave(&s->steps[r->maker], it);
     }
-    if (own->exported) it->copied += (it->channels_last ? REORDERED : 2) * bytes;
+    if (own->exported) {
+        it->copied += (it->channels_last ? HANDED_ON + REORDERED : HANDED_ON) * bytes;
+        it->copies += it->channels_last ? 2 : 1;
+    }
     if (own->exported && it->channels_last) reach(it, it->live + bytes);
     if (own->last_inside < 0) it->live -= bytes;
 }
@@ -476,8 +491,10 @@ static bool simulate(band_search *s, size_t first, size_t last, int64_t height, 
             more += own->estimate.again * ((double)own->rows / (double)own->advance - 1);
         /* Rows that nobody outside reads are read while they are in a cache. */
         if (!own->exported && !own->joins) more -= own->estimate.far;
+        if (it.channels_last) more += own->estimate.innermost;
     }
-    more += bands * (band_copy_seconds(s->rates, it.copied) + (double)(last - first + 4) * band_step_seconds(s->rates));
+    more += bands * (band_copy_seconds(s->rates, it.copied) +
+                     ((double)(last - first + 4) + it.copies) * band_step_seconds(s->rates));
     *made = (band_choice){first, last, height, it.peak, it.state, more + it.lost, it.lost, it.channels_last};
     return true;
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gather.c: entries along an axis, chosen by indices that may be negative. An index that is out of range is
- * reported before anything is written. */
+ * reported before anything is written. Rows of a row-major image can be gathered with their channels innermost: bands of rows would else
+ * copy them and then change their layout. */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/spatial_view.h"
+#include "runtime/kernels/portable/turn.h"
 #include <string.h>
 
 typedef struct gather_state {
     int64_t outer, extent, indices;
     size_t bytes; /* of one entry */
     bool wide;    /* indices of 64 bits */
+    bool turned;  /* rows of an image, whose channels become innermost */
 } gather_state;
 
 typedef struct gather_context {
@@ -53,6 +56,18 @@ static void run_tasks(void *user, int64_t begin, int64_t end) {
     }
 }
 
+/* Tasks are rows of the result. */
+static void turn_rows(void *user, int64_t begin, int64_t end) {
+    const gather_context *context = user;
+    const gather_state *state = context->state;
+    const int64_t channels = state->outer, row = (int64_t)(state->bytes / sizeof(uint32_t));
+    const uint32_t *from = (const uint32_t *)(const void *)context->from;
+    uint32_t *to = (uint32_t *)(void *)context->to;
+    for (int64_t i = begin; i < end; i++)
+        rt_turn_words(from + index_at(state, context->indices, i) * row, state->extent * row, channels, row,
+                      to + i * row * channels, channels);
+}
+
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     (void)scratch;
@@ -66,17 +81,30 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
                          -(long long)state->extent, (long long)state->extent);
     }
     gather_context context = {state, indices, outputs[0].data, inputs[0].data};
-    if (state->bytes == 0) return BASE_OK;
+    if (state->bytes == 0 || state->outer == 0) return BASE_OK;
+    if (state->turned) {
+        rt_parallel(prepared->threads, state->indices, state->outer * (int64_t)(state->bytes / 2) + 2, turn_rows,
+                    &context);
+        return BASE_OK;
+    }
     rt_parallel(prepared->threads, state->outer * state->indices, (int64_t)(state->bytes / 4) + 2, run_tasks,
                 &context);
     return BASE_OK;
+}
+
+/* One row-major image of floats, some of whose rows are gathered with channels innermost. */
+static bool turns_rows(const op_call *call) {
+    const op_type *x = &call->inputs[0].type, *y = &call->outputs[0].type, *indices = &call->inputs[1].type;
+    return x->dtype == OP_FLOAT && x->layout == OP_LAYOUT_ROW_MAJOR && y->layout == OP_LAYOUT_NHWC &&
+           x->shape.rank == 4 && x->shape.dims[0] == 1 && indices->shape.rank == 1 &&
+           indices->layout == OP_LAYOUT_ROW_MAJOR && op_attribute_integer(&call->attributes, "axis", 0) == 2;
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     op_dtype dtype = call->inputs[1].type.dtype;
     return (dtype == OP_INT32 || dtype == OP_INT64) &&
-           (rt_accepts_row_major(call) ||
+           (rt_accepts_row_major(call) || turns_rows(call) ||
             (call->inputs[1].type.shape.rank == 1 &&
              rt_accepts_spatial(call, op_attribute_integer(&call->attributes, "axis", 0))));
 }
@@ -85,8 +113,10 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
     gather_state *state = BASE_NEW(arena, gather_state);
-    call = rt_spatial_view(call, arena);
-    if (!state || !call) return base_fail_memory(report);
+    if (!state) return base_fail_memory(report);
+    state->turned = turns_rows(call);
+    if (!state->turned) call = rt_spatial_view(call, arena);
+    if (!call) return base_fail_memory(report);
     const op_type *from = &call->inputs[0].type;
     int32_t axis = 0;
     op_axis(op_attribute_integer(&call->attributes, "axis", 0), from->shape.rank, &axis);

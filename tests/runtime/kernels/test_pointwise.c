@@ -118,6 +118,24 @@ static void test_nan_stays(void **state) {
     }
 }
 
+/* A band of a convolution whose whole other weights were packed for. */
+static void test_accepts_bands(void **state) {
+    (void)state;
+    application app;
+    rt_cost cost;
+    application_init(&app, OP_CONV);
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 24, 3, 12));
+    application_input(&app, OP_FLOAT, 4, DIMS(12, 6, 1, 1));
+    application_integer(&app, "group", 4);
+    application_integers(&app, "ouro.packed_extents", 4, DIMS(1, 24, 12, 12));
+    assert_int_equal(application_infer(&app), BASE_OK);
+    assert_true(kernel()->estimate(&app.call, &one_thread, SIZE_MAX, &cost));
+    app.inputs[1].type.layout = OP_LAYOUT_PACKED;
+    app.inputs[1].type.packed_bytes = cost.packed_bytes;
+    assert_true(kernel()->accepts(&app.call, &one_thread));
+    application_free(&app);
+}
+
 static void test_refuses(void **state) {
     (void)state;
     static const struct {
@@ -147,6 +165,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_the_gathering_convolution),
         cmocka_unit_test(test_nan_stays),
+        cmocka_unit_test(test_accepts_bands),
         cmocka_unit_test(test_refuses),
     };
     return cmocka_run_group_tests_name("pointwise", tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_through_row_major.c: operators on tensors in blocks through row-major copies: the same bits as the row-major kernel gives, in
- * every layout, with zeros in what pads a block; and what is refused. */
+ * every layout, with zeros in what pads a block; rows that are gathered from a row-major image with channels innermost; and what is
+ * refused. */
 #include "tests/support/allocations.h"
 #include "tests/support/application.h"
 #include <setjmp.h>
@@ -105,8 +106,41 @@ static void what_is_refused(void **state) {
     application_free(&app);
 }
 
+/* Rows of one row-major image, gathered with channels innermost: what a Gather and then a Reorder would give. */
+static void rows_are_turned(void **state) {
+    (void)state;
+    const rt_kernel *kernel = rt_kernel_of(OP_GATHER, "portable.gather");
+    for (uint64_t round = 1; round <= 60; round++) {
+        uint64_t seed = round;
+        application app;
+        const int64_t channels = random_range(&seed, 1, 40), height = random_range(&seed, 1, 20),
+                      width = random_range(&seed, 1, 70), count = random_range(&seed, 1, 12);
+        application_init(&app, OP_GATHER);
+        application_random(&app, OP_FLOAT, 4, DIMS(1, channels, height, width), &seed);
+        int64_t *rows = application_input(&app, OP_INT64, 1, DIMS(count));
+        for (int64_t i = 0; i < count; i++) rows[i] = random_range(&seed, -height, height - 1);
+        application_integer(&app, "axis", 2);
+        application_run(&app, "portable.gather", 1);
+        op_tensor *y = &app.outputs[0];
+        const op_tensor expected = application_reordered(&app, y, OP_LAYOUT_NHWC);
+        y->type.layout = OP_LAYOUT_NHWC;
+        memset(y->data, 0x7f, y->bytes);
+        assert_true(kernel->accepts(&app.call, &environment));
+        rt_prepared prepared;
+        assert_int_equal(rt_kernel_prepare(kernel, &app.call, &environment, &app.arena, &prepared, &app.report), BASE_OK);
+        assert_int_equal(prepared.run(&prepared, app.inputs, app.outputs, NULL, &app.report), BASE_OK);
+        assert_memory_equal(y->data, expected.data, expected.bytes);
+        rows[0] = height;
+        assert_int_equal(prepared.run(&prepared, app.inputs, app.outputs, NULL, &app.report), BASE_INVALID);
+        rt_kernel_release(&prepared);
+        app.inputs[0].type.dtype = y->type.dtype = OP_INT32; /* of floats only */
+        assert_false(kernel->accepts(&app.call, &environment));
+        application_free(&app);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_in_every_layout),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_in_every_layout), cmocka_unit_test(rows_are_turned),
                                        cmocka_unit_test(what_is_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
