@@ -14,6 +14,8 @@
 #define FOLDER TEST_BINARY_DIR "/test_command_inputs.folder"
 #define RUN(...) command_execute(FOLDER, (const char *const[]){__VA_ARGS__, NULL})
 
+static char *onnxruntime; /* its library, where there is one */
+
 /* y = a + b; each has the rank and the dimensions given (see graph_input). */
 static void write_sum(const char *path, int dtype, int rank_a, const int64_t *a, int rank_b,
                       const int64_t *b) {
@@ -303,6 +305,49 @@ static void test_onnxruntime_missing(void **state) {
     expect_error(RUN("test", "named.onnx"), 1, "there is no such directory");
 }
 
+static void expect_all(command_outcome outcome, int status, const char *expected) {
+    assert_string_equal(outcome.out, expected);
+    assert_int_equal(outcome.status, status);
+    command_outcome_free(&outcome);
+}
+
+/* Folders of tests that lack something. */
+static void test_lacking(void **state) {
+    (void)state;
+    if (system("cd '" FOLDER "' && mkdir -p bare lacking/test_data_set_0 && cp named.onnx bare/model.onnx && "
+               "cp named.onnx lacking/model.onnx") != 0)
+        fail();
+    expect_all(RUN("test", "bare"), 0,
+               "skipped bare: no test_data_set_* with data\n0 passed, 0 failed, 1 skipped\n");
+    expect_all(RUN("test", "lacking", "-q"), 1,
+               "failed  lacking: lacking/test_data_set_0: input_0.pb is missing\n0 passed, 1 failed, 0 skipped\n");
+    command_file_put(FOLDER, "lacking/test_data_set_0/input_0.pb", "\xFF\xFF", 2);
+    expect_all(RUN("test", "lacking"), 1,
+               "failed  lacking: lacking/test_data_set_0/input_0.pb: not a valid ONNX file: byte 0: the file is cut off or "
+               "not protobuf\n0 passed, 1 failed, 0 skipped\n");
+    expect_error(RUN("test", "bare", "--allocator", "none"), 2, "unknown allocator 'none'");
+}
+
+/* Where ONNX Runtime is there (OURO_ONNXRUNTIME, when the program begins): what it computes is what is expected. */
+static void test_onnxruntime(void **state) {
+    (void)state;
+    if (!onnxruntime) return;
+    assert_int_equal(setenv("OURO_ONNXRUNTIME", onnxruntime, 1), 0);
+    expect_all(RUN("test", "--compare-ort", "named.onnx", "choices.onnx", "bare", "others.onnx", "ranks.onnx", "--json", "t.json"), 0,
+               "passed  named.onnx: errors of at most 0, relative 0\n"
+               "passed  choices.onnx: errors of at most 0, relative 0\n"
+               "passed  bare: errors of at most 0, relative 0\n"
+               "skipped others.onnx: 'q': only tensors of numbers are compared with ONNX Runtime\n"
+               "skipped ranks.onnx: input 'a' cannot be made up: it is no tensor, or of unknown rank\n"
+               "3 passed, 0 failed, 2 skipped\n");
+    char *json = command_file(FOLDER, "t.json", NULL);
+    assert_true(command_json_check(json));
+    assert_non_null(strstr(json, "\"onnxruntime_ms\": "));
+    free(json);
+    expect_output(RUN("bench", "--compare-ort", "named.onnx", "--dim", "N=2", "--runs", "3"), "  ONNX Runtime\n");
+    assert_int_equal(unsetenv("OURO_ONNXRUNTIME"), 0);
+}
+
 /* y = a + b in steps, and pairs that are none. */
 static void test_feeds_and_states(void **state) {
     (void)state;
@@ -362,6 +407,8 @@ static void test_choices(void **state) {
 }
 
 int main(void) {
+    const char *given = getenv("OURO_ONNXRUNTIME");
+    onnxruntime = given && *given ? strdup(given) : NULL; /* setenv takes the place of what getenv gave */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_archives),
         cmocka_unit_test(test_choices),
@@ -371,8 +418,12 @@ int main(void) {
         cmocka_unit_test(test_names_of_dimensions),
         cmocka_unit_test(test_made_up),
         cmocka_unit_test(test_expect),
+        cmocka_unit_test(test_lacking),
         cmocka_unit_test(test_onnxruntime_missing),
+        cmocka_unit_test(test_onnxruntime),
         cmocka_unit_test(test_feeds_and_states),
     };
-    return cmocka_run_group_tests(tests, setup_folder, NULL);
+    const int failed = cmocka_run_group_tests(tests, setup_folder, NULL);
+    free(onnxruntime);
+    return failed;
 }
