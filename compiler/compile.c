@@ -59,6 +59,18 @@ static const stored_weights *find_weights(const char *name) {
     return at;
 }
 
+/* Whoever fills in the options of the library may leave out a name. */
+static base_status check_names(const ouro_compile_options *options, base_report *report) {
+    for (size_t i = 0; i < options->dim_count; i++)
+        if (!options->dims[i].name) return base_fail(report, BASE_USAGE, "a dimension has no name");
+    for (size_t i = 0; i < options->bound_count; i++)
+        if (!options->bounds[i].name) return base_fail(report, BASE_USAGE, "a dimension has no name");
+    for (size_t i = 0; i < options->state_count; i++)
+        if (!options->states[i].input || !options->states[i].output)
+            return base_fail(report, BASE_USAGE, "a state has no name");
+    return BASE_OK;
+}
+
 static base_status check_options(const ouro_compile_options *options, base_report *report) {
     char names[512];
     if (!options->model_path) return base_fail(report, BASE_USAGE, "no model given");
@@ -93,6 +105,8 @@ static base_status check_options(const ouro_compile_options *options, base_repor
                          "a spill file goes with an arena limit in bytes, or the least one, not with one in "
                          "percent of time");
     if (options->max_unroll < 0) return base_fail(report, BASE_USAGE, "negative limit of unrolling");
+    const base_status named = check_names(options, report);
+    if (named != BASE_OK) return named;
     for (size_t i = 0; i < options->dim_count; i++) {
         if (options->dims[i].extent < 0) {
             return base_fail(report, BASE_USAGE, "dimension '%s' is %lld, expected at least 0",
