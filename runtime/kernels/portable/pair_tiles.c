@@ -247,7 +247,7 @@ PAIRS void rt_pair_row(const uint16_t *a, const uint16_t *b, int64_t b_depth, in
         const bool ask = k + ASK_AHEAD + 2 * TOGETHER <= depth + after;
         for (int64_t j = 0; j < columns; j += 32) {
             const uint16_t *from = b + k * b_depth + j;
-            _Pragma("GCC unroll 8") for (int r = 0; ask && r < 2 * TOGETHER; r++)
+            for (int r = 0; r < 2 * TOGETHER && ask; r++)
                 __builtin_prefetch(from + (ASK_AHEAD + r) * b_depth);
             add_pairs(left, from, b_depth, TOGETHER, false, of_32(columns - j), y + j);
         }
