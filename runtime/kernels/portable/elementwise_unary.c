@@ -36,24 +36,26 @@
     }                                                                                                        \
     UNARY(name##_double, , double, twice)
 #define UNARY_SIGNED(name, expression)                                                                       \
-    UNARY(name##_int8, , int8_t, expression)                                                                 \
+    UNARY(name##_int8, RT_CLONES, int8_t, expression)                                                        \
     UNARY(name##_int16, , int16_t, expression)                                                               \
-    UNARY(name##_int32, , int32_t, expression)                                                               \
-    UNARY(name##_int64, , int64_t, expression)
+    UNARY(name##_int32, RT_CLONES, int32_t, expression)                                                      \
+    UNARY(name##_int64, RT_CLONES, int64_t, expression)
 #define UNARY_UNSIGNED(name, expression)                                                                     \
-    UNARY(name##_uint8, , uint8_t, expression)                                                               \
+    UNARY(name##_uint8, RT_CLONES, uint8_t, expression)                                                               \
     UNARY(name##_uint16, , uint16_t, expression)                                                             \
     UNARY(name##_uint32, , uint32_t, expression)                                                             \
     UNARY(name##_uint64, , uint64_t, expression)
 
 #define LIMIT(a, low, high) ((a) < (low) ? (low) : (a) > (high) ? (high) : (a))
+/* Limits are numbers of the type of a. */
+#define LIMIT_WHOLE(a, low, high) LIMIT(a, (__typeof__(a))(low), (__typeof__(a))(high))
 
 UNARY_REAL(abs, rt_absolute(a), fabs(a))
 UNARY_SIGNED(abs, (a < 0 ? 0 - (uint64_t)a : (uint64_t)a))
 UNARY_REAL(ceil, ceilf(a), ceil(a))
 UNARY_REAL(clip, LIMIT(a, p.low, p.high), LIMIT(a, p.low_double, p.high_double))
-UNARY_SIGNED(clip, LIMIT(a, p.low_signed, p.high_signed))
-UNARY_UNSIGNED(clip, LIMIT(a, p.low_unsigned, p.high_unsigned))
+UNARY_SIGNED(clip, LIMIT_WHOLE(a, p.low_signed, p.high_signed))
+UNARY_UNSIGNED(clip, LIMIT_WHOLE(a, p.low_unsigned, p.high_unsigned))
 UNARY_LONG(erf, rt_erf(a), erf(a))
 UNARY_SIGNED(erf, erf((double)a))
 UNARY_UNSIGNED(erf, erf((double)a))

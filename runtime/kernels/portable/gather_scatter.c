@@ -151,6 +151,23 @@ static inline int64_t place_at(const places *of, const element_row *row, const v
     return row->base + (index < 0 ? index + of->extent : index) * row->along + k * row->step;
 }
 
+/* Are all indices in [-extent, extent)? */
+#define ALL_INSIDE(type)                                                                                     \
+    RT_CLONES static bool all_inside_##type(const type *indices, int64_t count, int64_t extent) {            \
+        const uint64_t shift = (uint64_t)extent, end = 2 * shift;                                            \
+        uint64_t outside = 0;                                                                                \
+        for (int64_t i = 0; i < count; i++) outside |= (uint64_t)(int64_t)indices[i] + shift >= end;         \
+        return outside == 0;                                                                                 \
+    }
+ALL_INSIDE(int32_t)
+ALL_INSIDE(int64_t)
+
+/* Elements of 4 bytes along the last axis, as most are. */
+RT_CLONES static void gather_words(const uint32_t *from, const int64_t *indices, uint32_t *to, int64_t count,
+                                   int64_t extent) {
+    for (int64_t i = 0; i < count; i++) to[i] = from[indices[i] + (indices[i] < 0 ? extent : 0)];
+}
+
 #define GATHER_ROW(size)                                                                                     \
     case size:                                                                                               \
         for (int64_t i = begin; i < stop; i++, k++, to += size)                                              \
@@ -165,6 +182,13 @@ static void gather_elements(void *user, int64_t begin, int64_t end) {
     char *to = context->to + (size_t)begin * of->element;
     for (int64_t k = begin % length; begin < end; k = 0, next_row(of, &row)) {
         const int64_t stop = end - begin < length - k ? end : begin + length - k;
+        if (of->element == 4 && of->wide && row.along == 1 && row.step == 0) {
+            gather_words((const uint32_t *)(const void *)context->from + row.base,
+                         (const int64_t *)context->indices + begin, (uint32_t *)(void *)to, stop - begin, of->extent);
+            to += (stop - begin) * 4;
+            begin = stop;
+            continue;
+        }
         switch (of->element) {
             GATHER_ROW(1);
             GATHER_ROW(2);
@@ -191,7 +215,9 @@ static base_status run_elements(const rt_prepared *prepared, const op_tensor *in
     (void)scratch;
     const places *of = prepared->state;
     const void *indices = inputs[1].data;
-    for (int64_t i = 0; i < of->count; i++) {
+    const bool inside = of->wide ? all_inside_int64_t(indices, of->count, of->extent)
+                                 : all_inside_int32_t(indices, of->count, of->extent);
+    for (int64_t i = 0; i < of->count && !inside; i++) {
         int64_t index = index_at(of, indices, i);
         if (index < -of->extent || index >= of->extent) return fail_index(report, index, of->extent);
     }

@@ -12,6 +12,9 @@
 #include "runtime/kernels/portable/product.h"
 #include <math.h>
 #include <string.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
 
 typedef struct quantize_state {
     op_dtype from, to;
@@ -60,6 +63,37 @@ QUANTIZE(float, int8_t, -128.0f, 127.0f)
 QUANTIZE(int32_t, uint8_t, 0.0f, 255.0f)
 QUANTIZE(int32_t, int8_t, -128.0f, 127.0f)
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HAS_QUANTIZE_512 __builtin_cpu_supports("avx512f")
+/* quantize_float_uint8_t and quantize_float_int8_t with the same bits: a compiler narrows 16 numbers in many steps. */
+__attribute__((target("avx512f"))) static void quantize_512(const float *x, uint8_t *y, int64_t count, float scale,
+                                                            float zero, float low, float high) {
+    const __m512 scales = _mm512_set1_ps(scale), lowest = _mm512_set1_ps(low - zero),
+                 highest = _mm512_set1_ps(high - zero), shift = _mm512_set1_ps(zero);
+    for (int64_t i = 0; i < count; i += 16) {
+        const __mmask16 there = (__mmask16)(count - i < 16 ? (1U << (count - i)) - 1 : 0xffff);
+        __m512 v = _mm512_div_ps(_mm512_maskz_loadu_ps(there, x + i), scales);
+        v = _mm512_min_ps(_mm512_max_ps(v, lowest), highest); /* the right one where a NaN is */
+        v = _mm512_add_ps(_mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), shift);
+        _mm512_mask_cvtepi32_storeu_epi8(y + i, there, _mm512_cvttps_epi32(v));
+    }
+}
+#else
+#define HAS_QUANTIZE_512 false
+static void quantize_512(const float *x, uint8_t *y, int64_t count, float scale, float zero, float low, float high) {
+    (void)x, (void)y, (void)count, (void)scale, (void)zero, (void)low, (void)high;
+}
+#endif
+
+/* Floats to bytes with one scale, on machines with AVX-512. */
+static void run_floats_512(const quantize_context *context, int64_t first, int64_t count, int64_t channel) {
+    const bool is_signed = context->state->to == OP_INT8;
+    const uint8_t *zeros = context->zero;
+    const float zero = !zeros ? 0 : is_signed ? (float)(int8_t)zeros[channel] : (float)zeros[channel];
+    quantize_512((const float *)context->x + first, (uint8_t *)context->y + first, count, context->scale[channel],
+                 zero, is_signed ? -128.0f : 0.0f, is_signed ? 127.0f : 255.0f);
+}
+
 /* ---- from integers ------------------------------------------------------------------------------------- */
 
 #define DEQUANTIZE(from, wide)                                                                               \
@@ -95,7 +129,8 @@ static void run_piece(const quantize_context *context, int64_t first, int64_t co
         else if (from == OP_INT8) run_from_int8_t(context, first, count, channel);
         else run_from_int32_t(context, first, count, channel);
     } else if (from == OP_FLOAT) {
-        if (to == OP_UINT8) run_float_uint8_t(context, first, count, channel);
+        if (HAS_QUANTIZE_512 && !context->state->each) run_floats_512(context, first, count, channel);
+        else if (to == OP_UINT8) run_float_uint8_t(context, first, count, channel);
         else run_float_int8_t(context, first, count, channel);
     } else {
         if (to == OP_UINT8) run_int32_t_uint8_t(context, first, count, channel);

@@ -102,23 +102,19 @@ RT_CLONES static bool any_precedes(const float *x, int64_t count, float root, bo
     return found != 0;
 }
 
-/* The next element from `from` on that may precede the heap's root: most are passed over here. */
+/* The next element from `from` on that may precede the heap's root: most are passed over here, many at a time. */
 static int64_t next_float(const top_state *state, const float *data, int64_t from, float root) {
-    enum { MANY = 64 };
+    enum { MANY = 64, SOME = 16 };
+    const bool largest = state->largest;
     int64_t e = from;
-    for (;;) {
-        const int64_t end = state->extent - e < MANY ? state->extent : e + MANY;
-        if (end - e == MANY && !any_precedes(data + e, MANY, root, state->largest)) {
-            e = end;
-            continue;
-        }
-        if (state->largest) {
-            while (e < end && data[e] <= root) e++;
-        } else {
-            while (e < end && data[e] >= root) e++;
-        }
-        if (e < end || end == state->extent) return e;
+    while (e + MANY <= state->extent && !any_precedes(data + e, MANY, root, largest)) e += MANY;
+    while (e + SOME <= state->extent && !any_precedes(data + e, SOME, root, largest)) e += SOME;
+    if (largest) {
+        while (e < state->extent && data[e] <= root) e++;
+    } else {
+        while (e < state->extent && data[e] >= root) e++;
     }
+    return e;
 }
 
 /* ---- floats as keys ------------------------------------------------------------------------------------- */
@@ -191,12 +187,19 @@ static void sort_keys(uint64_t *keys, int64_t count, uint32_t *random) {
 /* A row of floats. `keys`: memory for 2 k of them. */
 static void top_floats(const top_state *state, const float *x, uint64_t *keys, float *values, int64_t *indices) {
     const int64_t k = state->k;
+    enum { MANY = 32 };
     const uint32_t flipped = state->largest ? 0 : UINT32_MAX;
     uint64_t least = 0; /* of k keys: no other that is not above it matters */
     uint32_t random = 1;
+    float root = 0; /* the element of that key */
     int64_t count = 0;
     for (int64_t e = 0; e < state->extent;) {
-        const int64_t unused = 2 * k - count, rest = state->extent - e, some = rest < unused ? rest : unused;
+        const int64_t unused = 2 * k - count, rest = state->extent - e;
+        const int64_t most = unused < MANY ? unused : MANY, some = rest < most ? rest : most;
+        if (least && some == MANY && !any_precedes(x + e, MANY, root, state->largest)) {
+            e += MANY;
+            continue;
+        }
         for (int64_t i = 0; i < some; i++, e++) {
             const uint64_t key = key_of(x[e], e, flipped);
             keys[count] = key;
@@ -206,6 +209,7 @@ static void top_floats(const top_state *state, const float *x, uint64_t *keys, f
         select_keys(keys, count, k, &random);
         count = k;
         least = keys[k - 1];
+        root = x[UINT32_MAX - (uint32_t)least];
     }
     if (count > k) select_keys(keys, count, k, &random);
     sort_keys(keys, k, &random);

@@ -187,11 +187,36 @@ static void floats_are_sampled_as_doubles(void **state) {
     }
 }
 
+/* Elements along each axis, some counted from the end. */
+static void elements_are_gathered(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 60; round++) {
+        uint64_t seed = round * 32452843;
+        const int64_t dims[2] = {random_range(&seed, 1, 9), random_range(&seed, 1, 50)};
+        const int axis = (int)(round % 2);
+        const int64_t many[2] = {axis ? dims[0] : random_range(&seed, 1, 20), axis ? random_range(&seed, 1, 70) : dims[1]};
+        application app;
+        application_init(&app, OP_GATHER_ELEMENTS);
+        application_random(&app, round % 3 ? OP_FLOAT : OP_DOUBLE, 2, dims, &seed);
+        int64_t *indices = application_input(&app, OP_INT64, 2, many);
+        for (int64_t i = 0; i < many[0] * many[1]; i++) indices[i] = random_range(&seed, -dims[axis], dims[axis] - 1);
+        application_integer(&app, "axis", axis);
+        application_run(&app, "portable.gather_elements", 1 + (int)(round % 2));
+        for (int64_t i = 0; i < many[0] * many[1]; i++) {
+            const int64_t index = indices[i] < 0 ? indices[i] + dims[axis] : indices[i];
+            const int64_t from = axis ? i / many[1] * dims[1] + index : index * dims[1] + i % many[1];
+            assert_true(application_element(&app.outputs[0], i) == application_element(&app.inputs[0], from));
+        }
+        application_free(&app);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(floats_are_resized_as_doubles),
                                        cmocka_unit_test(sums_along_every_axis),
                                        cmocka_unit_test(powers_with_one_exponent),
                                        cmocka_unit_test(the_first_of_rows),
-                                       cmocka_unit_test(floats_are_sampled_as_doubles)};
+                                       cmocka_unit_test(floats_are_sampled_as_doubles),
+                                       cmocka_unit_test(elements_are_gathered)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
