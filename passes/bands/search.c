@@ -18,6 +18,7 @@ typedef struct reading {
     double row_bytes; /* of what is read */
     int64_t rows;
     int32_t input; /* which input of the node */
+    bool together; /* rows of tokens: there is one channel */
     bool blocked;  /* its channels lie in blocks: to put them innermost is a copy of its own */
 } reading;
 
@@ -145,6 +146,7 @@ static bool read_step(band_search *s, size_t n, const ir_node *node, const int32
         }
         own->readings[own->reading_count++] =
             (reading){maker, row_bytes_of(input), input->type.shape.dims[BAND_AXIS], (int32_t)i,
+                      input->type.shape.dims[0] == 1 && input->type.shape.dims[1] == 1,
                       input->type.layout != OP_LAYOUT_ROW_MAJOR && input->type.layout != OP_LAYOUT_NHWC};
     }
     own->apart = !band_keeps_channels_last(node, s->environment, arena);
@@ -283,8 +285,8 @@ static double rows_bytes(const step *of, int64_t rows) {
 }
 
 /* What is taken comes from a cache that is further away, and what is handed on goes there: so many times the bytes of a copy within the
- * nearest ones. Where the layout changes, there is a second copy. */
-enum { TAKEN = 3, HANDED_ON = 3, REORDERED = 3 };
+ * nearest ones. Where the layout changes, there is a second copy; rows of tokens lie together, and are copied as one or read where they lie. */
+enum { TAKEN = 3, HANDED_ON = 3, REORDERED = 3, TOGETHER = 1 };
 
 /* The peak of an iteration, and what it copies. */
 typedef struct iteration {
@@ -395,8 +397,8 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
             const int64_t count = rows.end - rows.first;
             part = (double)(count < r->rows ? count : r->rows) * r->row_bytes;
             const bool reordered = it->channels_last && r->blocked;
-            it->copied += (reordered ? TAKEN + REORDERED : TAKEN) * part;
-            it->copies += reordered ? 2 : 1;
+            it->copied += (r->together ? TOGETHER : reordered ? TAKEN + REORDERED : TAKEN) * part;
+            it->copies += r->together ? 0 : reordered ? 2 : 1;
             if (reordered) reach(it, it->live + 2 * part);
         } else {
             part = take_rows(&s->steps[r->maker], rows, r->row_bytes, it);
@@ -422,7 +424,9 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
             leave(&s->steps[r->maker], it);
     }
     if (own->exported) {
-        it->copied += (it->channels_last ? HANDED_ON + REORDERED : HANDED_ON) * bytes;
+        const op_shape *shape = &own->node->outputs[0]->type.shape;
+        const bool together = shape->dims[0] == 1 && shape->dims[1] == 1;
+        it->copied += (together ? TOGETHER : it->channels_last ? HANDED_ON + REORDERED : HANDED_ON) * bytes;
         it->copies += it->channels_last ? 2 : 1;
     }
     if (own->exported && it->channels_last) reach(it, it->live + bytes);
