@@ -49,11 +49,9 @@ typedef struct stored_weights {
 
 /* The last one, without a name, for names that mean nothing, and for none. */
 static const stored_weights *find_weights(const char *name) {
-    static const stored_weights all[] = {{"float16", 0, OP_FLOAT16},
-                                         {"bfloat16", 0, OP_BFLOAT16},
-                                         {"int8", 8, OP_NONE},
-                                         {"int4", 4, OP_NONE},
-                                         {0}};
+    static const stored_weights all[] = {{"float16", 0, OP_FLOAT16}, {"bfloat16", 0, OP_BFLOAT16},
+                                         {"int16", 0, OP_INT16},     {"int8", 8, OP_NONE},
+                                         {"int4", 4, OP_NONE},       {0}};
     const stored_weights *at = all;
     while (at->name && (!name || strcmp(at->name, name) != 0)) at++;
     return at;
@@ -93,9 +91,10 @@ static base_status check_options(const ouro_compile_options *options, base_repor
                          (int)MOST_THREADS);
     }
     if (options->weights && !find_weights(options->weights)->name)
-        return base_fail(report, BASE_USAGE, "weights '%s': expected float16, bfloat16, int8 or int4",
+        return base_fail(report, BASE_USAGE, "weights '%s': expected float16, bfloat16, int16, int8 or int4",
                          options->weights);
-    if (options->state_type && find_weights(options->state_type)->type == OP_NONE)
+    if (options->state_type && find_weights(options->state_type)->type != OP_FLOAT16 &&
+        find_weights(options->state_type)->type != OP_BFLOAT16)
         return base_fail(report, BASE_USAGE, "states '%s': expected float16 or bfloat16",
                          options->state_type);
     if (options->spill_path && !*options->spill_path)

@@ -64,8 +64,8 @@ typedef struct ouro_compile_options {
     /* With a limit of bytes, or OURO_ARENA_LEAST: what the arena still has no place for is put into this file while the plan runs, each
      * session into one of its own (ouro_session_options.spill_path names another one). NULL: nothing is. */
     const char *spill_path;
-    /* "float16", "bfloat16", "int8" or "int4": constant weights of products (MatMul, Gemm) are stored so, integers in blocks; NULL: as
-     * they are. */
+    /* "float16", "bfloat16", "int16", "int8" or "int4": constant weights of products (MatMul, Gemm) are stored so, the last two in
+     * blocks; NULL: as they are. */
     const char *weights;
     /* "float16" or "bfloat16": states in float that grow from run to run (caches of attention) are kept, given and taken so; NULL: as
      * they are. */

@@ -59,7 +59,7 @@ static const command_option compile_table[] = {
     {"--no-bands", NULL, COMMAND_FLAG, NULL,
      "without --arena-limit: no bands of rows, even where they take less time and less memory",
      offsetof(compile_arguments, no_bands)},
-    {"--weights", NULL, COMMAND_TEXT, "float16|bfloat16|int8|int4",
+    {"--weights", NULL, COMMAND_TEXT, "float16|bfloat16|int16|int8|int4",
      "store constant weights of products in 16 bits, or in 8 or 4, in blocks; the report tells the error",
      offsetof(compile_arguments, weights)},
     {"--states", NULL, COMMAND_TEXT, "float16|bfloat16",

@@ -55,7 +55,7 @@ base_status emit_tradeoff_picture(const tradeoff_curve *curve, const char *path,
 typedef struct emit_weights {
     size_t count;
     int bits;
-    const char *type;          /* of weights in half precision; NULL: codes in blocks */
+    const char *type;          /* of weights in 16 bits; NULL: codes in blocks */
     size_t bytes, float_bytes; /* of the weights with their scales; in float */
     double error;              /* the largest of any product, relative, as root mean squares */
 } emit_weights;

@@ -83,11 +83,13 @@ bool op_matmul_operand(const op_call *call, uint32_t operand, op_shape *shape, i
     return true;
 }
 
-/* The right matrix has the type of the left one. One that our passes stored in half precision is read as floats (ouro.weights_error). */
+/* The right matrix has the type of the left one. One that our passes stored in 16 bits is read as floats (ouro.weights_error). */
 static base_status check_right(const op_call *call, base_report *report) {
     const op_dtype dtype = call->inputs[1].type.dtype;
+    const bool scaled = op_attribute_find(&call->attributes, "ouro.weights_scale") != NULL;
     if (op_attribute_find(&call->attributes, "ouro.weights_error") &&
-        call->inputs[0].type.dtype == OP_FLOAT && (dtype == OP_FLOAT16 || dtype == OP_BFLOAT16))
+        call->inputs[0].type.dtype == OP_FLOAT &&
+        (dtype == OP_FLOAT16 || dtype == OP_BFLOAT16 || (dtype == OP_INT16 && scaled)))
         return BASE_OK;
     return op_check_same(call, 1, 0, report);
 }

@@ -35,9 +35,9 @@ typedef struct pass_options {
     int64_t band_rows;
     size_t band_nodes; /* with them: at most so many nodes in a region; 0: any number */
     int weight_bits;   /* 8 or 4: of constant weights of products (quantize_weights.c); 0: as they are */
-    /* OP_FLOAT16 or OP_BFLOAT16: of constant weights of products in float (halve_weights.c); OP_NONE: as they are. */
+    /* OP_FLOAT16, OP_BFLOAT16 or OP_INT16: of constant weights of products in float (halve_weights.c); OP_NONE: as they are. */
     op_dtype weight_type;
-    op_dtype state_type; /* the same of states in float that grow (halve_states.c) */
+    op_dtype state_type; /* the first two, of states in float that grow (halve_states.c) */
     int max_unroll;    /* the largest unroll factor of a loop (limit_unrolling.c); 0: 16 */
     struct pass_tuning *tuning; /* measured times of kernels (memory/tuning.h); NULL: predictions */
     pass_recurrent recurrent;

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* halve_weights.c: constant weights of products in float are stored in float16 or bfloat16, where that is asked for.
+/* halve_weights.c: constant weights of products in float are stored in float16, bfloat16 or int16, where that is asked for.
  *
  *     %y: float32[r,n] = MatMul(%x, %w: float32[k,n], %b)
  *  => %y: float32[r,n] = MatMul(%x, %w: float16[k,n], %b) {ouro.weights_error = 0.0002}
+ *  or %y: float32[r,n] = MatMul(%x, %w: int16[k,n], %b) {ouro.weights_error = 0.00004, ouro.weights_scale = 0.0000031}
  *
  * The kernel widens them in registers and sums in float. A product of one row takes as long as its weights take to be read: half the
  * bytes is half the time. Which products a kernel takes so, it says itself.
  *
- * Weights keep no scale. A matrix stays as it is where a weight has no finite number in the type, or where a column would lose more
- * than rounding to the bits of the type costs: float16 has few numbers below 0.00006 and none below 0.00000006. What the rest costs
+ * Half precision has no scale. A matrix stays as it is where a weight has no finite number in the type, or where a column would lose
+ * more than rounding to the bits of the type costs: float16 has few numbers below 0.00006 and none below 0.00000006. Integers have one
+ * scale a matrix, by which the weight that is furthest from zero is 32,767: of weights that are spread as usual they lose a fifth of what
+ * float16 loses. A matrix of which a column would lose more than float16 may is stored in float16. What the weights lose
  * is known without data: where the elements of x do not depend on each other, the error of the product over the product,
  * as root mean squares, is that of the weights. It stays with the node ("ouro.weights_error") for the report.
  *
@@ -22,10 +25,11 @@
 /* Weights of fewer elements stay as they are: they are not what a run waits for. */
 enum { FEWEST_WEIGHTS = 4096 };
 
-/* Weights in half precision, for all products that read them. */
+/* Weights in 16 bits, for all products that read them. */
 typedef struct halved {
     ir_value *value;
     double error;
+    float scale;  /* of integers */
     bool refused; /* they stay as they are */
 } halved;
 
@@ -37,9 +41,26 @@ typedef struct halver {
     size_t value_count;
 } halver;
 
-static float rounded(op_dtype dtype, float weight, uint16_t *half) {
-    *half = dtype == OP_FLOAT16 ? base_half_from_float(weight) : base_bfloat16_from_float(weight);
-    return dtype == OP_FLOAT16 ? base_float_from_half(*half) : base_float_from_bfloat16(*half);
+/* A weight as it is stored, and what it is then. */
+static float rounded(op_dtype dtype, float weight, float scale, uint16_t *stored) {
+    if (dtype == OP_INT16) {
+        const int16_t code = (int16_t)lrintf(weight / scale);
+        memcpy(stored, &code, sizeof code);
+        return scale * (float)code;
+    }
+    *stored = dtype == OP_FLOAT16 ? base_half_from_float(weight) : base_bfloat16_from_float(weight);
+    return dtype == OP_FLOAT16 ? base_float_from_half(*stored) : base_float_from_bfloat16(*stored);
+}
+
+/* By which the weight furthest from zero is the largest integer; 0: there is none. */
+static float find_scale(const float *weights, int64_t count) {
+    float furthest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(weights[i])) return 0;
+        if (fabsf(weights[i]) > furthest) furthest = fabsf(weights[i]);
+    }
+    const float scale = furthest > 0 ? furthest / INT16_MAX : 1;
+    return isnormal(scale) ? scale : 0;
 }
 
 /* What is lost of some weights, and what they are, as sums of squares. */
@@ -48,16 +69,16 @@ typedef struct loss {
 } loss;
 
 /* Along the columns of a matrix, or, where it is transposed, along its rows. False: the weights stay as they are. */
-static bool halve_matrix(op_dtype dtype, const float *from, const int64_t *dims, bool transposed,
+static bool halve_matrix(op_dtype dtype, float scale, const float *from, const int64_t *dims, bool transposed,
                          loss *columns, uint16_t *to, double *error) {
-    const double most = dtype == OP_FLOAT16 ? 0x1p-11 : 0x1p-8; /* half of the last bit */
+    const double most = dtype == OP_BFLOAT16 ? 0x1p-8 : 0x1p-11; /* half of the last bit */
     const int64_t count = dims[!transposed];
     loss all = {0};
     memset(columns, 0, (size_t)count * sizeof *columns);
     for (int64_t i = 0; i < dims[0]; i++) {
         for (int64_t j = 0; j < dims[1]; j++, from++, to++) {
             loss *column = &columns[transposed ? i : j];
-            const double made = (double)rounded(dtype, *from, to), off = (double)*from - made;
+            const double made = (double)rounded(dtype, *from, scale, to), off = (double)*from - made;
             if (!isfinite(made)) return false;
             column->lost += off * off;
             column->whole += (double)*from * (double)*from;
@@ -72,7 +93,7 @@ static bool halve_matrix(op_dtype dtype, const float *from, const int64_t *dims,
     return true;
 }
 
-/* The weights of this node in half precision: NULL when memory runs out. */
+/* The weights of this node in 16 bits: NULL when memory runs out. */
 static const halved *halve(halver *h, const ir_node *node) {
     const ir_value *weights = ir_input(node, 1);
     halved *made = weights->id.index < h->value_count ? &h->known[weights->id.index] : NULL;
@@ -80,22 +101,28 @@ static const halved *halve(halver *h, const ir_node *node) {
     if (!made) made = BASE_NEW(h->context->scratch, halved);
     if (!made) return NULL;
     op_type type = weights->type;
+    const float *floats = weights->constant->tensor.data;
     size_t bytes;
     void *data;
     const bool transposed =
         node->code == OP_GEMM && op_attribute_integer(&node->attributes, "transB", 0) != 0;
     loss *columns =
         base_arena_alloc(h->context->scratch, (size_t)type.shape.dims[!transposed], sizeof *columns);
-    type.dtype = h->dtype;
-    if (!columns || !op_type_bytes(&type, &bytes)) return NULL;
-    ir_value *value = ir_constant_reserve(h->module, weights->name, &type, bytes, &data);
-    if (!value) return NULL;
-    if (halve_matrix(h->dtype, weights->constant->tensor.data, type.shape.dims, transposed, columns, data,
-                     &made->error)) {
-        made->value = value;
-    } else {
-        made->refused = true;
+    if (!columns) return NULL;
+    made->scale = h->dtype == OP_INT16 ? find_scale(floats, type.shape.dims[0] * type.shape.dims[1]) : 0;
+    type.dtype = h->dtype == OP_INT16 && made->scale == 0 ? OP_FLOAT16 : h->dtype;
+    while (!made->value && !made->refused) {
+        if (!op_type_bytes(&type, &bytes)) return NULL;
+        ir_value *value = ir_constant_reserve(h->module, weights->name, &type, bytes, &data);
+        if (!value) return NULL;
+        if (halve_matrix(type.dtype, made->scale, floats, type.shape.dims, transposed, columns, data,
+                         &made->error)) {
+            made->value = value;
+            continue;
+        }
+        made->refused = type.dtype != OP_INT16;
         ir_constant_remove(h->module, value);
+        type.dtype = OP_FLOAT16;
     }
     return made;
 }
@@ -138,7 +165,11 @@ static bool replace(halver *h, ir_node *node, const halved *made) {
     ir_value *before = ir_input(node, 1);
     const op_attribute error = {
         .name = "ouro.weights_error", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = (float)made->error};
-    if (!ir_attribute_set(h->module, &node->attributes, &error) || !ir_node_set_input(node, 1, made->value))
+    const op_attribute scale = {
+        .name = "ouro.weights_scale", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = made->scale};
+    if (!ir_attribute_set(h->module, &node->attributes, &error) ||
+        (made->value->type.dtype == OP_INT16 && !ir_attribute_set(h->module, &node->attributes, &scale)) ||
+        !ir_node_set_input(node, 1, made->value))
         return false;
     if (!before->uses) ir_constant_remove(h->module, before);
     return true;

@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# decoder.sh [-t THREADS] [-n TOKENS] [-w float16|bfloat16|int8|int4] [-s float16|bfloat16] [-p] DECODER.onnx: a decoder with caches past.* and present.*, one token at a time, with states beside
+# decoder.sh [-t THREADS] [-n TOKENS] [-w float16|bfloat16|int16|int8|int4] [-s float16|bfloat16] [-p] DECODER.onnx: a decoder with caches past.* and present.*, one token at a time, with states beside
 # ONNX Runtime, whose outputs are bound and given back as inputs: the time of a token at several positions, the largest difference of all
 # logits and, in the end, of the caches, which may be 0.001; then the memory of a process that runs one of them, and how long one takes for its
 # first token, from its start to its end. The model has the inputs
-# input_ids and position_ids of one position. -w: with weights in few bits, -s: with caches in 16; where these are not float16, any
-# difference. -p: processor seconds, where others use the machine, too. Needs npm, unless OURO_ONNXRUNTIME
+# input_ids and position_ids of one position. -w: with weights in few bits, -s: with caches in 16; where weights are not int16 or caches not
+# float16, any difference. -p: processor seconds, where others use the machine, too. Needs npm, unless OURO_ONNXRUNTIME
 # names the library of ONNX Runtime.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-steps=2012 weights=() others=w:s: usage="decoder.sh [-t THREADS] [-n TOKENS] [-w float16|bfloat16|int8|int4] [-s float16|bfloat16] [-p] DECODER.onnx"
+steps=2012 weights=() others=w:s: usage="decoder.sh [-t THREADS] [-n TOKENS] [-w float16|bfloat16|int16|int8|int4] [-s float16|bfloat16] [-p] DECODER.onnx"
 within=()
 other() {
     case $1 in
     w) weights+=(--weights "$2") ;;
     s) weights+=(--states "$2") ;;
     esac
-    [ "$1$2" = wfloat16 ] || [ "$1$2" = sfloat16 ] || within=(--within 1e30)
+    [ "$1$2" = wint16 ] || [ "$1$2" = sfloat16 ] || within=(--within 1e30)
 }
 . "$root/tests/bench/states_options.sh"
 [ $# = 1 ] || { echo "usage: $usage" >&2; exit 2; }

@@ -12,15 +12,20 @@ typedef float rt_floats_4 __attribute__((vector_size(16), may_alias));
 typedef float rt_floats_8 __attribute__((vector_size(32), may_alias));
 typedef float rt_floats_16 __attribute__((vector_size(64), may_alias));
 
-/* A vector of numbers from `at`: floats, or finite ones in float16 or bfloat16. For functions that are compiled for such registers. */
+/* A vector of numbers from `at`: floats, finite ones in float16 or bfloat16, or integers of 16 bits. For functions that are compiled for such registers. */
 #define RT_LOAD_FLOATS(vector, at) (*(const vector *)(const void *)(at))
 #define RT_LOAD_HALF_4(vector, at) rt_half_4(at)
 #define RT_LOAD_BRAIN_4(vector, at) rt_brain_4(at)
+#define RT_LOAD_SHORT_4(vector, at) rt_short_4(at)
 #if defined(__x86_64__) && defined(__GNUC__)
 #define RT_LOAD_HALF_8(vector, at) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(at)))
 #define RT_LOAD_BRAIN_8(vector, at)                                                                          \
     _mm256_castsi256_ps(                                                                                     \
         _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(at))), 16))
+#define RT_LOAD_SHORT_8(vector, at)                                                                          \
+    _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(at))))
+#define RT_LOAD_SHORT_16(vector, at)                                                                         \
+    _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(at))))
 #define RT_LOAD_HALF_16(vector, at) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(at)))
 #define RT_LOAD_BRAIN_16(vector, at)                                                                         \
     _mm512_castsi512_ps(_mm512_slli_epi32(                                                                   \
@@ -39,6 +44,11 @@ static inline rt_floats_4 rt_half_4(const uint16_t *from) {
 
 static inline rt_floats_4 rt_brain_4(const uint16_t *from) {
     return (rt_floats_4)(__builtin_convertvector(*(const rt_halves_4 *)(const void *)from, rt_words_4) << 16);
+}
+
+static inline rt_floats_4 rt_short_4(const uint16_t *from) {
+    typedef int16_t shorts __attribute__((vector_size(8), may_alias, aligned(2)));
+    return __builtin_convertvector(*(const shorts *)(const void *)from, rt_floats_4);
 }
 
 /* Limits each lane of `sum` to [low, high]; a NaN stays one. For functions that are compiled for such registers. */

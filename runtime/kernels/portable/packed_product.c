@@ -3,8 +3,8 @@
  *
  *     Y = activation(X W + bias), panels[panel][depth][RT_PANEL] hold W (times alpha), the last one filled up with zeros
  *
- * W may be stored in half precision (passes/layout/halve_weights.c), with finite weights: so are the panels, which are widened in
- * registers.
+ * W may be stored in half precision (passes/layout/halve_weights.c), with finite weights, or as integers of 16 bits, which have one scale:
+ * so are the panels, which are widened in registers.
  *
  * Any number of rows runs on the same panels, and nothing but them and X is read: there is no scratch. One row reads four panels at
  * once, as processors read memory ahead best in a few places. Several rows are cut into blocks of columns and of the depth that stay
@@ -53,7 +53,9 @@ bool rt_packed_product_read(const op_call *call, rt_packed_product *product) {
     const bool gemm = call->code == OP_GEMM;
     size_t count;
     if (y->dtype != x->dtype || (x->dtype != OP_FLOAT && !rt_is_half(x->dtype))) return false;
-    if (weights->dtype != x->dtype && !(x->dtype == OP_FLOAT && rt_is_half(weights->dtype))) return false;
+    if (weights->dtype != x->dtype &&
+        !(x->dtype == OP_FLOAT && (rt_is_half(weights->dtype) || weights->dtype == OP_INT16)))
+        return false;
     if (x->layout != OP_LAYOUT_ROW_MAJOR || y->layout != OP_LAYOUT_ROW_MAJOR) return false;
     if (x->shape.rank < 1 || weights->shape.rank != 2 || !op_shape_known(&weights->shape)) return false;
     if (op_attribute_integers(&call->attributes, "ouro.left", &count) ||
@@ -69,7 +71,8 @@ bool rt_packed_product_read(const op_call *call, rt_packed_product *product) {
                                    .b_depth = turned ? 1 : weights->shape.dims[1],
                                    .b_column = turned ? weights->shape.dims[1] : 1,
                                    .alpha = gemm ? op_attribute_real(&call->attributes, "alpha", 1) : 1,
-                                   .beta = gemm ? op_attribute_real(&call->attributes, "beta", 1) : 1};
+                                   .beta = gemm ? op_attribute_real(&call->attributes, "beta", 1) : 1,
+                                   .scale = op_attribute_real(&call->attributes, "ouro.weights_scale", 1)};
     if (x->shape.dims[x->shape.rank - 1] != product->depth) return false;
     if (product->alpha != 1 && product->stored != product->dtype) return false;
     for (int32_t i = 0; i < x->shape.rank - 1; i++) {
@@ -199,6 +202,7 @@ typedef void row_function(const float *a, const void *panels, int64_t step, int6
 ROWS(baseline, , rt_floats_4, float, RT_LOAD_FLOATS, ADD)
 ROWS(half_baseline, , rt_floats_4, uint16_t, RT_LOAD_HALF_4, ADD)
 ROWS(brain_baseline, , rt_floats_4, uint16_t, RT_LOAD_BRAIN_4, ADD)
+ROWS(short_baseline, , rt_floats_4, uint16_t, RT_LOAD_SHORT_4, ADD)
 #if defined(__x86_64__) && defined(__GNUC__)
 #define AVX2 __attribute__((target("avx2,fma,f16c")))
 #define AVX512 __attribute__((target("avx512f")))
@@ -207,9 +211,11 @@ ROWS(brain_baseline, , rt_floats_4, uint16_t, RT_LOAD_BRAIN_4, ADD)
 ROWS(avx2, AVX2, rt_floats_8, float, RT_LOAD_FLOATS, ADD_8)
 ROWS(half_avx2, AVX2, rt_floats_8, uint16_t, RT_LOAD_HALF_8, ADD_8)
 ROWS(brain_avx2, AVX2, rt_floats_8, uint16_t, RT_LOAD_BRAIN_8, ADD_8)
+ROWS(short_avx2, AVX2, rt_floats_8, uint16_t, RT_LOAD_SHORT_8, ADD_8)
 ROWS(avx512, AVX512, rt_floats_16, float, RT_LOAD_FLOATS, ADD_16)
 ROWS(half_avx512, AVX512, rt_floats_16, uint16_t, RT_LOAD_HALF_16, ADD_16)
 ROWS(brain_avx512, AVX512, rt_floats_16, uint16_t, RT_LOAD_BRAIN_16, ADD_16)
+ROWS(short_avx512, AVX512, rt_floats_16, uint16_t, RT_LOAD_SHORT_16, ADD_16)
 #endif
 
 /* For TOGETHER panels, and for one. */
@@ -219,9 +225,10 @@ typedef struct row_functions {
 
 static row_functions best_row(op_dtype stored) {
 #define FOR(name)                                                                                            \
-    (stored == OP_FLOAT     ? (row_functions){row_##name, panel_##name}                                      \
-     : stored == OP_FLOAT16 ? (row_functions){row_half_##name, panel_half_##name}                            \
-                            : (row_functions){row_brain_##name, panel_brain_##name})
+    (stored == OP_FLOAT      ? (row_functions){row_##name, panel_##name}                                     \
+     : stored == OP_FLOAT16  ? (row_functions){row_half_##name, panel_half_##name}                           \
+     : stored == OP_BFLOAT16 ? (row_functions){row_brain_##name, panel_brain_##name}                         \
+                             : (row_functions){row_short_##name, panel_short_##name})
 #if defined(__x86_64__) && defined(__GNUC__)
     if (__builtin_cpu_supports("avx512f")) return FOR(avx512);
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
@@ -253,9 +260,14 @@ RT_CLONES static void add_one(float bias, int64_t columns, float *y) {
     for (int64_t j = 0; j < columns; j++) y[j] += bias;
 }
 
+RT_CLONES static void scale_sums(float scale, int64_t columns, float *y) {
+    for (int64_t j = 0; j < columns; j++) y[j] *= scale;
+}
+
 /* What is left to do for some finished sums of a row, from `column` on. */
 static void finish(const packed_job *job, int64_t column, int64_t columns, float *y) {
     const rt_packed_product *product = job->product;
+    if (product->stored == OP_INT16) scale_sums(product->scale, columns, y);
     if (product->bias == RT_BIAS_COLUMNS) add_bias(job->bias + column, product->beta, columns, y);
     else if (product->bias == RT_BIAS_ONE) add_one(product->beta * job->bias[0], columns, y);
     rt_activation_fused(&product->activation, y, columns); /* as the sums before it */

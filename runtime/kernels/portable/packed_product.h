@@ -8,10 +8,10 @@
 /* Y = activation(alpha * X W + beta * bias) with rows of X side by side. */
 typedef struct rt_packed_product {
     op_dtype dtype;  /* of X, of the bias and of Y: float, float16 or bfloat16 */
-    op_dtype stored; /* of W: the same, or a half where the others are float */
+    op_dtype stored; /* of W: the same, or a half or OP_INT16 where the others are float */
     int64_t rows, depth, columns;
     int64_t b_depth, b_column; /* strides of the weights as the model has them */
-    float alpha, beta;
+    float alpha, beta, scale; /* `scale` is of weights that are integers */
     enum { RT_BIAS_NONE, RT_BIAS_ONE, RT_BIAS_COLUMNS } bias;
     rt_activation activation;
 } rt_packed_product;

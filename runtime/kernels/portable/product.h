@@ -31,7 +31,7 @@ typedef struct rt_tiles {
     int64_t rows, columns, depth;
     const float *a;
     int64_t a_row, a_depth;
-    /* What panels hold: float (OP_NONE, too), or finite numbers in float16 or bfloat16, which are `fused` always. */
+    /* What panels hold: float (OP_NONE, too), finite numbers in float16 or bfloat16, or OP_INT16. The last three are `fused` always. */
     op_dtype stored;
     const void *panels; /* aligned to RT_ALIGNMENT; RT_PANEL * depth elements a panel, unused columns zero */
     int64_t panel_step; /* elements from one panel to the next; 0: they lie one after another */

@@ -70,6 +70,7 @@ TILE(tile_2_baseline, BASELINE, float, rt_floats_4, 2, 1, ADD)
     TILE_OF(kind##_1_baseline, BASELINE, float, rt_floats_4, uint16_t, LOAD, 1, 1, ADD, false)
 BASELINE_OF(half, RT_LOAD_HALF_4)
 BASELINE_OF(brain, RT_LOAD_BRAIN_4)
+BASELINE_OF(short, RT_LOAD_SHORT_4)
 TILE(double_1_baseline, BASELINE, double, doubles_16, 1, 1, ADD)
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -100,13 +101,15 @@ TILE(fused_6_avx2, FMA, float, rt_floats_8, 6, 1, ADD_AVX2)
     TILE_OF(kind##_1_avx2, FMA, float, rt_floats_8, uint16_t, LOAD, 1, 1, ADD_AVX2, false)
 AVX2_OF(half, RT_LOAD_HALF_8)
 AVX2_OF(brain, RT_LOAD_BRAIN_8)
+AVX2_OF(short, RT_LOAD_SHORT_8)
 #define AVX512_OF(kind, weight, LOAD, ROWS)                                                                  \
     TILE_OF(kind##_##ROWS##_avx512, AVX512, float, rt_floats_16, weight, LOAD, ROWS, 1, ADD_AVX512, false)   \
     TILE_OF(kind##_##ROWS##_wide_avx512, AVX512, float, rt_floats_16, weight, LOAD, ROWS, 2, ADD_AVX512, true)
 #define FUSED_AVX512(ROWS)                                                                                   \
     AVX512_OF(fused, float, RT_LOAD_FLOATS, ROWS)                                                            \
     AVX512_OF(half, uint16_t, RT_LOAD_HALF_16, ROWS)                                                         \
-    AVX512_OF(brain, uint16_t, RT_LOAD_BRAIN_16, ROWS)
+    AVX512_OF(brain, uint16_t, RT_LOAD_BRAIN_16, ROWS)                                                       \
+    AVX512_OF(short, uint16_t, RT_LOAD_SHORT_16, ROWS)
 FUSED_AVX512(1)
 FUSED_AVX512(2)
 FUSED_AVX512(3)
@@ -137,6 +140,7 @@ static const tile baseline_tiles[] = {
     {2, 1, tile_2_baseline, false}, {1, 2, tile_1_wide_baseline, false}, {1, 1, tile_1_baseline, false}};
 static const tile baseline_halves[] = {{2, 1, half_2_baseline, false}, {1, 1, half_1_baseline, false}};
 static const tile baseline_brains[] = {{2, 1, brain_2_baseline, false}, {1, 1, brain_1_baseline, false}};
+static const tile baseline_shorts[] = {{2, 1, short_2_baseline, false}, {1, 1, short_1_baseline, false}};
 static const tile baseline_doubles[] = {{1, 1, double_1_baseline, false}};
 #if defined(__x86_64__) && defined(__GNUC__)
 static const tile avx2_tiles[] = {{4, 1, tile_4_avx2, false},
@@ -155,6 +159,7 @@ static const tile avx512_tiles[] = {{8, 1, tile_8_avx512, false},      {4, 1, ti
 FUSED_AVX2(fused)
 FUSED_AVX2(half)
 FUSED_AVX2(brain)
+FUSED_AVX2(short)
 #define BOTH(kind, ROWS)                                                                                     \
     {ROWS, 2, kind##_##ROWS##_wide_avx512, true}, {                                                          \
         ROWS, 1, kind##_##ROWS##_avx512, true                                                                \
@@ -166,6 +171,7 @@ FUSED_AVX2(brain)
 ALL_AVX512(fused)
 ALL_AVX512(half)
 ALL_AVX512(brain)
+ALL_AVX512(short)
 static const tile avx2_doubles[] = {{2, 1, double_2_avx2, false}, {1, 1, double_1_avx2, false}};
 static const tile avx512_doubles[] = {{4, 1, double_4_avx512, false}, {1, 1, double_1_avx512, false}};
 #endif
@@ -182,14 +188,15 @@ static const tile *best_tiles(bool fused) {
     return baseline_tiles;
 }
 
-/* Of panels in half precision. */
-static const tile *best_halves(bool brain) {
+/* Of panels of 16 bits. */
+static const tile *best_narrow(op_dtype stored) {
+#define OF(half, brain, whole) (stored == OP_FLOAT16 ? half : stored == OP_BFLOAT16 ? brain : whole)
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512f")) return brain ? avx512_brain : avx512_half;
+    if (__builtin_cpu_supports("avx512f")) return OF(avx512_half, avx512_brain, avx512_short);
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
-        return brain ? avx2_brain : avx2_half;
+        return OF(avx2_half, avx2_brain, avx2_short);
 #endif
-    return brain ? baseline_brains : baseline_halves;
+    return OF(baseline_halves, baseline_brains, baseline_shorts);
 }
 
 static const tile *best_doubles(void) {
@@ -254,7 +261,7 @@ static void run_block(const block *b, const tile *best) {
 }
 
 void rt_tiles_run(const rt_tiles *tiles) {
-    const bool halves = tiles->stored == OP_FLOAT16 || tiles->stored == OP_BFLOAT16;
+    const bool narrow = tiles->stored != OP_NONE && tiles->stored != OP_FLOAT;
     run_block(&(block){.rows = tiles->rows,
                        .columns = tiles->columns,
                        .depth = tiles->depth,
@@ -266,9 +273,9 @@ void rt_tiles_run(const rt_tiles *tiles) {
                        .panels = (const char *)tiles->panels,
                        .c = (char *)tiles->c,
                        .size = sizeof(float),
-                       .weight_size = halves ? sizeof(uint16_t) : sizeof(float),
+                       .weight_size = narrow ? sizeof(uint16_t) : sizeof(float),
                        .add = tiles->add},
-              halves ? best_halves(tiles->stored == OP_BFLOAT16) : best_tiles(tiles->fused));
+              narrow ? best_narrow(tiles->stored) : best_tiles(tiles->fused));
 }
 
 void rt_tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double *a, int64_t a_row,

@@ -157,10 +157,18 @@ static void others_stay(void **state) {
     }
 }
 
-static size_t count_halves(const plan *of) {
+static const op_dtype types[] = {OP_FLOAT16, OP_BFLOAT16, OP_INT16};
+enum { TYPES = sizeof types / sizeof *types };
+
+static size_t count_of(const plan *of, op_dtype dtype) {
     size_t count = 0;
-    for (uint64_t t = 0; t < of->header->tensors.count; t++)
-        count += of->tensors[t].dtype == OP_FLOAT16 || of->tensors[t].dtype == OP_BFLOAT16;
+    for (uint64_t t = 0; t < of->header->tensors.count; t++) count += of->tensors[t].dtype == dtype;
+    return count;
+}
+
+static size_t count_narrow(const plan *of) {
+    size_t count = 0;
+    for (int i = 0; i < TYPES; i++) count += count_of(of, types[i]);
     return count;
 }
 
@@ -171,24 +179,27 @@ static void halves_are_about_the_same(void **state) {
     for (int i = 0; i < DEPTH * COLUMNS; i++) of.w[i] = random_number(&seed);
     for (int i = 0; i < COLUMNS; i++) of.b[i] = random_number(&seed);
     for (int i = 0; i < ROWS * DEPTH; i++) of.x[i] = random_number(&seed);
-    for (int brain = 0; brain < 2; brain++) {
+    for (int type = 0; type < TYPES; type++) {
         for (size_t form = 0; form < sizeof bodies / sizeof *bodies; form++) {
             for (int portable = 0; portable < 2; portable++) {
                 char *text = make_text(&of, bodies[form]);
-                const pass_options options = {.weight_type = brain ? OP_BFLOAT16 : OP_FLOAT16,
+                const pass_options options = {.weight_type = types[type],
                                               .environment = {.threads = 1, .portable_only = portable}};
                 support_session on;
                 support_session_open_with(&on, text, &options);
                 const plan *made = rt_plan_of(on.plan);
-                assert_int_equal(count_halves(made), 2); /* both products' panels */
+                assert_int_equal(count_narrow(made), 2); /* both products' panels */
                 support_bind(&on, 0, of.x, sizeof of.x);
                 support_run(&on);
                 double first, second;
                 find_errors(&of, support_output(&on, 0, ROWS * COLUMNS * sizeof(float)),
                             support_output(&on, 1, ROWS * DEPTH * sizeof(float)), &first, &second);
                 /* Numbers from 1/2 to 1 are off by 1/sqrt(12) of a step; in all about the same relative to their sizes. */
-                const double expected = (brain ? 0x1p-8 : 0x1p-11) / sqrt(12.0);
-                print_message("%s: %g and %g, expected %g\n", brain ? "bfloat16" : "float16", first, second,
+                const double expected = types[type] == OP_INT16      ? sqrt(3.0 / 12) / 32767
+                                        : types[type] == OP_BFLOAT16 ? 0x1p-8 / sqrt(12.0)
+                                                                     : 0x1p-11 / sqrt(12.0);
+                assert_int_equal(count_of(made, types[type]), 2);
+                print_message("%s: %g and %g, expected %g\n", op_dtype_name(types[type]), first, second,
                               expected);
                 assert_true(first < 2 * expected && second < 2 * expected);
                 assert_true(first > 0.5 * expected && second > 0.5 * expected);
@@ -199,7 +210,7 @@ static void halves_are_about_the_same(void **state) {
     }
 }
 
-/* Weights that float16 has not, or only a few digits of; bfloat16 has them. */
+/* Weights that float16 has not, or only a few digits of; bfloat16 has them. Integers are as good as float16, or it is that. */
 static void out_of_range_stays(void **state) {
     (void)state;
     static const struct {
@@ -215,15 +226,19 @@ static void out_of_range_stays(void **state) {
         for (int k = 0; k < DEPTH * COLUMNS; k++) of.w[k] = random_number(&seed);
         for (int k = 0; k < cases[i].count; k++) of.w[k * COLUMNS + 5] = cases[i].value;
         for (int k = 0; k < COLUMNS; k++) of.b[k] = 0;
-        for (int brain = 0; brain < 2; brain++) {
+        for (int type = 0; type < TYPES; type++) {
             char *text = make_text(
                 &of, "graph main(%x: float32[3,70]) { %z: float32[3,96] = MatMul(%x, %w) yield %z } }\n");
-            const pass_options options = {.weight_type = brain ? OP_BFLOAT16 : OP_FLOAT16,
+            const pass_options options = {.weight_type = types[type],
                                           .environment = {.threads = 1, .portable_only = true}};
             support_session on;
             support_session_open_with(&on, text, &options);
-            const size_t wanted = brain ? cases[i].bfloat16 : cases[i].float16;
-            if (count_halves(rt_plan_of(on.plan)) != wanted) fail_msg("case %zu, %d", i, brain);
+            const size_t wanted = types[type] == OP_BFLOAT16 ? cases[i].bfloat16 : cases[i].float16;
+            if (count_narrow(rt_plan_of(on.plan)) != wanted)
+                fail_msg("case %zu, %s", i, op_dtype_name(types[type]));
+            /* Beside a large weight others are no integers: the matrix is in float16. */
+            if (i == 0 && types[type] == OP_INT16)
+                assert_int_equal(count_of(rt_plan_of(on.plan), OP_FLOAT16), 1);
             support_session_close(&on);
             free(text);
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_packed_product.c: products with weights in panels beside sums in double: random shapes around the edges of tiles, panels and
  * blocks, bias, scales, turned weights, activations, rows a page apart; bits that do not depend on threads; another number of rows;
- * weights in half precision, which give what they are as floats; what is refused.
+ * weights in half precision and as integers, which give what they are as floats; what is refused.
  */
 #include "runtime/kernels/portable/activation.h"
 #include "tests/support/allocations.h"
@@ -101,17 +101,24 @@ static void pack(application *app, op_call *call, op_tensor *inputs) {
     inputs[1].type.packed_bytes = bytes;
 }
 
-/* The application with its weights, which are rounded, in panels of half precision. */
+/* The application with its weights, which are rounded, in panels of 16 bits. */
 static void pack_halves(application *app, op_dtype dtype, op_call *call, op_tensor *inputs) {
     const op_tensor *weights = &app->inputs[1];
     const int64_t count = (int64_t)(weights->bytes / sizeof(float)),
                   depth = app->inputs[0].type.shape.dims[app->inputs[0].type.shape.rank - 1],
                   columns = count / depth;
     op_tensor source = *weights;
+    const float scale = 0x1p-15f; /* a product with it is exact */
+    if (dtype == OP_INT16) application_real(app, "ouro.weights_scale", scale);
     float *floats = weights->data;
     uint16_t *halves = application_memory(app, (size_t)count * sizeof *halves);
     rt_preference wish;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count && dtype == OP_INT16; i++) {
+        const int16_t code = (int16_t)(floats[i] * 32767);
+        memcpy(&halves[i], &code, sizeof code);
+        floats[i] = scale * (float)code;
+    }
+    for (int64_t i = 0; i < count && dtype != OP_INT16; i++) {
         if (i % 7 == 3) floats[i] *= 0x1p-16f; /* not normal in float16 */
         halves[i] =
             dtype == OP_FLOAT16 ? base_half_from_float(floats[i]) : base_bfloat16_from_float(floats[i]);
@@ -180,7 +187,8 @@ static void test_equals_sums_in_double(void **state) {
 
 static void test_halves_are_floats(void **state) {
     (void)state;
-    for (uint64_t round = 1; round <= 2 * ROUNDS; round++) {
+    static const op_dtype types[] = {OP_FLOAT16, OP_BFLOAT16, OP_INT16};
+    for (uint64_t round = 1; round <= 3 * ROUNDS; round++) {
         uint64_t seed = round;
         application app;
         op_call call;
@@ -188,7 +196,7 @@ static void test_halves_are_floats(void **state) {
         const int64_t rows = random_range(&seed, 0, 2) ? draw_rows(&seed) : 1;
         draw_scaled(&app, &seed, rows, 1);
         assert_int_equal(application_infer(&app), BASE_OK);
-        pack_halves(&app, round % 2 ? OP_FLOAT16 : OP_BFLOAT16, &call, inputs);
+        pack_halves(&app, types[round % 3], &call, inputs);
         application_run(&app, app.call.code == OP_GEMM ? "portable.gemm" : "portable.matmul", 1);
         call.outputs = app.call.outputs;
         const op_tensor got = run(&app, &call, 1), other = run(&app, &call, 2 + (int)(round % 2));
