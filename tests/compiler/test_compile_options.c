@@ -65,7 +65,7 @@ static void names_that_are_none(void **state) {
     expect_refused(OPTIONS(.allocator = "quickest"), OURO_USAGE, "unknown allocator 'quickest', expected one of: ");
     expect_refused(OPTIONS(.dump_after = "nothing"), OURO_USAGE, "unknown pass 'nothing', expected 'all' or one of: ");
     expect_refused(OPTIONS(.weights = "int3"), OURO_USAGE,
-                   "weights 'int3': expected float16, bfloat16, int8 or int4");
+                   "weights 'int3': expected float16, bfloat16, int16, int8 or int4");
     expect_refused(OPTIONS(.spill_path = ""), OURO_USAGE, "the spill file has no name");
     expect_refused(OPTIONS(.spill_path = "s", .arena_limit = OURO_ARENA_LEAST, .time_limit = 1.5), OURO_USAGE,
                    "not with one in percent of time");
