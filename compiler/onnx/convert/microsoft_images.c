@@ -212,7 +212,14 @@ base_status import_convert_ms_crop_and_resize(import_node *n) {
         if (!crop_along(n, ends[0], ends[1], scalar_at(n, size, i), scalar_at(n, shape, 2 + i), nearest, &axes[i]))
             return import_memory(n);
     }
-    ir_value *images = expr_transpose(n, n->inputs[IMAGES], 4, last);
+    /* Of images without rows or columns every place is outside. They get one, of zeros, to be read and replaced. */
+    ir_value *images = n->inputs[IMAGES];
+    const int64_t *extents = images->type.shape.dims;
+    if (extents[2] == 0 || extents[3] == 0) {
+        const int64_t pads[8] = {[6] = extents[2] == 0, [7] = extents[3] == 0};
+        images = expr_binary(n, OP_PAD, images, import_constant_integers(n, 8, pads));
+    }
+    images = expr_transpose(n, images, 4, last);
     ir_value *batches = expr_reshape(n, expr_cast(n, n->inputs[BATCHES], OP_INT64), 3, one_each);
     ir_value *inside = expr_binary(n, OP_AND, expr_axis(n, OP_UNSQUEEZE, axes[0].inside, 2),
                                    expr_axis(n, OP_UNSQUEEZE, axes[1].inside, 1));

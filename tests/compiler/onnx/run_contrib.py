@@ -257,6 +257,7 @@ corner = x[1][:, [0, 4]][:, :, [0, 6]]
 gives('CropAndResize', [x, F([[0, 0, 1, 1]]), np.int32([1]), np.int32([2, 2])], [corner[None]])
 gives('CropAndResize', [x, F([[0, 0, 1, 1]]), np.int32([1]), np.int32([1, 1])], [x[1][None, :, 2:3, 3:4]])
 gives('CropAndResize', [x, F([[.5, -.5, .5, 0]]), np.int32([0]), np.int32([1, 2])], [np.stack([np.full(3, 7, F), x[0, :, 2, 0]], 1)[None, :, None]], extrapolation_value=7.)
+gives('CropAndResize', [x[:, :, :, :0], F([[0, 0, 1, 1]]), np.int32([1]), np.int32([2, 3])], [np.full((1, 3, 2, 3), 7, F)], extrapolation_value=7.)
 ids, scores = np.int64([[1, 2, 3, 1, 2], [0, 0, 0, 0, 4]]), draw(2, 6)
 blocked = scores.copy()
 blocked[0, 3] = -np.inf
