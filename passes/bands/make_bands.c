@@ -379,7 +379,8 @@ static bool has_far_map(const pass_context *context, base_arena *arena) {
 
 /* Looks for bands on a copy, which is prepared for them as the module itself must not be where there will be none. */
 static base_status find_free(pass_context *copy, trials *t, size_t *bound, base_arena *arena) {
-    static const double MOST_TIME = 0.97; /* predicted: predictions are off by a few percent */
+    /* Predicted: predictions are off by a few percent, and do not know what several threads wait for each other in short bands. */
+    const double most_time = copy->options->environment.threads > 1 ? 0.9 : 0.97;
     struct pass_measured whole = {0};
     band_savings savings;
     pass_bands *none = BASE_NEW(arena, pass_bands);
@@ -393,7 +394,7 @@ static base_status find_free(pass_context *copy, trials *t, size_t *bound, base_
     const band_search *search =
         band_search_new(copy->module, &copy->options->environment, &savings, copy->scratch);
     if (!search) return base_fail_memory(copy->report);
-    status = find_within_time(copy, search, MOST_TIME, FEW_ESTIMATES, t);
+    status = find_within_time(copy, search, most_time, FEW_ESTIMATES, t);
     return status == BASE_OK && t->best.count ? note(copy, search, &t->best, whole.bound) : status;
 }
 

@@ -42,15 +42,16 @@ enum {
     MOST_LANES = 16, /* channels or tiles of the widest vector */
     FEWEST_CHANNELS = 8,
     MOST_BLOCKS = 4096,
-    FEWEST_TILES = 64, /* of a block of several small images, at least, if there are so many: U is read for each block */
-    LEAST_TILES = 4,   /* of any block, where channels lie innermost: with fewer, U is read for too little */
-    DOUBLES = 8,   /* of one vector */
-    PANELS = 2,    /* multiplied together: as many as the widest tiles have */
+    FEWEST_TILES =
+        64, /* of a block of several small images, at least, if there are so many: U is read for each block */
+    LEAST_TILES = 4, /* of any block, where channels lie innermost: with fewer, U is read for too little */
+    DOUBLES = 8,     /* of one vector */
+    PANELS = 2,      /* multiplied together: as many as the widest tiles have */
     GROUP = PANELS * RT_PANEL,
-    PANELS_EACH = 4, /* for each of several threads, so that none waits long */
+    PANELS_EACH = 4,      /* for each of several threads, so that none waits long */
     FEWEST_TOGETHER = 32, /* channels whose weights are transformed together, */
     MOST_TOGETHER = 128,  /* at least and at most: they stay in a near cache */
-    TOGETHER = 64, /* pairs whose weights are transformed together */
+    TOGETHER = 64,        /* pairs whose weights are transformed together */
     PAD =
         16 /* floats between the points of V, and of M: their columns would fall on the same lines of a cache */
 };
@@ -132,7 +133,9 @@ static bool transforms_apart(const winograd *shape) {
 /* Channels whose weights are transformed together: as many as take no more than V does. */
 static int64_t own_channels(const winograd *shape) {
     const int64_t wanted = shape->v_point / GROUP / RT_PANEL * RT_PANEL;
-    const int64_t most = wanted < FEWEST_TOGETHER ? FEWEST_TOGETHER : wanted > MOST_TOGETHER ? MOST_TOGETHER : wanted;
+    const int64_t most = wanted < FEWEST_TOGETHER ? FEWEST_TOGETHER
+                         : wanted > MOST_TOGETHER ? MOST_TOGETHER
+                                                  : wanted;
     return shape->channels < most ? shape->channels : most;
 }
 
@@ -166,7 +169,9 @@ static int64_t row_of_m(const winograd *shape) {
 }
 
 static void set_tiles(winograd *shape, int64_t tiles) {
-    shape->tiles_each = is_row_major(shape) ? round_up(tiles, RT_PANEL) : tiles < LEAST_TILES ? LEAST_TILES : tiles;
+    shape->tiles_each = is_row_major(shape)   ? round_up(tiles, RT_PANEL)
+                        : tiles < LEAST_TILES ? LEAST_TILES
+                                              : tiles;
     shape->v_point = shape->tiles_each * shape->depth + PAD;
     shape->m_point = shape->tiles_each * row_of_m(shape) + PAD;
 }
@@ -473,7 +478,8 @@ static void enter_member(void *context, int member, int members) {
 }
 
 /* The products at one point, some panels of tiles wide, of a row-major image. */
-static void multiply_rows(const winograd_job *job, const float *u, int64_t point, int64_t panel, int64_t count) {
+static void multiply_rows(const winograd_job *job, const float *u, int64_t point, int64_t panel,
+                          int64_t count) {
     const winograd *shape = job->shape;
     const float *v = job->v + point * shape->v_point + panel * shape->channels * RT_PANEL;
     for (int64_t from = 0; from < shape->channels; from += RT_BLOCK_DEPTH) {
@@ -496,8 +502,8 @@ static void multiply_rows(const winograd_job *job, const float *u, int64_t point
 
 /* The products at one point of some panels of filters and of channels [first, end). `u`: their transformed weights, a panel `u_step` floats
  * after the one before. */
-static void multiply_channels(const winograd_job *job, const float *u, int64_t u_step, int64_t point, int64_t panel,
-                              int64_t count, int64_t first, int64_t end) {
+static void multiply_channels(const winograd_job *job, const float *u, int64_t u_step, int64_t point,
+                              int64_t panel, int64_t count, int64_t first, int64_t end) {
     const winograd *shape = job->shape;
     for (int64_t from = first; from < end; from += RT_BLOCK_DEPTH) {
         rt_tiles tiles = {.rows = job->count,
@@ -546,7 +552,8 @@ static void multiply_member(void *context, int member, int members) {
             continue;
         }
         const float *u = job->u + u_offset(shape, panel, &step);
-        multiply_channels(job, u + point * step, shape->channels * RT_PANEL, point, panel, some, 0, shape->channels);
+        multiply_channels(job, u + point * step, shape->channels * RT_PANEL, point, panel, some, 0,
+                          shape->channels);
     }
 }
 
@@ -558,8 +565,8 @@ static void transform_and_multiply(const winograd_job *job, float *own, int64_t 
         const int64_t end = shape->channels - first < most ? shape->channels : first + most;
         const int64_t some = (end - first) * RT_PANEL;
         for (int64_t p = 0; p < count; p++)
-            transform_weights(shape, job->weights + (panel + p) * width + first * RT_PANEL, pairs(shape), some,
-                              own + p * some, step);
+            transform_weights(shape, job->weights + (panel + p) * width + first * RT_PANEL, pairs(shape),
+                              some, own + p * some, step);
         for (int64_t point = 0; point < shape->points; point++)
             multiply_channels(job, own + point * step, some, point, panel, count, first, end);
     }
@@ -573,24 +580,32 @@ static void leave_tiles(const winograd_job *job, int64_t first, int64_t end) {
     for (int64_t i = first; i < end; i++) leave(job, i);
 }
 
-/* Products and outputs of some filters after others. */
+/* Products and outputs of some filters after others. Where there are too few of them for all threads, these share out the tiles, too. */
 static void group_member(void *context, int member, int members) {
     const winograd_job *all = context;
     const winograd *shape = all->shape;
     const int64_t panels = panels_of(shape), groups = (panels + PANELS - 1) / PANELS;
-    const int64_t end = groups * (member + 1) / members * PANELS;
+    const int64_t parts = groups % members == 0 || groups >= PANELS_EACH * members ? 1 : members;
+    const int64_t items = groups * parts;
     float *own = all->own + member * shape->points * own_point(shape);
-    winograd_job job = *all;
-    job.m += member * shape->points * shape->m_point;
-    for (int64_t panel = groups * member / members * PANELS; panel < end; panel += PANELS) {
+    for (int64_t item = items * member / members; item < items * (member + 1) / members; item++) {
+        const int64_t panel = item / parts * PANELS, part = item % parts;
+        const int64_t first = all->count * part / parts, end = all->count * (part + 1) / parts;
         const int64_t count = panels - panel < PANELS ? panels - panel : PANELS;
+        winograd_job job = *all;
         int64_t step;
         const float *u = job.u + u_offset(shape, panel, &step);
+        job.m += member * shape->points * shape->m_point;
+        job.v += first * shape->depth;
+        job.first += first;
+        job.count = end - first;
         job.first_filter = panel * RT_PANEL;
         job.next_filter = (panel + count) * RT_PANEL;
+        if (job.count == 0) continue;
         if (shape->transforms) transform_and_multiply(&job, own, panel, count);
         for (int64_t point = 0; point < shape->points && !shape->transforms; point++)
-            multiply_channels(&job, u + point * step, shape->channels * RT_PANEL, point, panel, count, 0, shape->channels);
+            multiply_channels(&job, u + point * step, shape->channels * RT_PANEL, point, panel, count, 0,
+                              shape->channels);
         leave_tiles(&job, 0, job.count);
     }
 }
