@@ -47,7 +47,7 @@ typedef struct convolution {
     int64_t input[3], output[3], kernel[3], stride[3], dilation[3], before[3];
     int64_t input_size, output_size, kernel_size;
     bool is_stencil;
-    rt_stencil stencil; /* of few filters in float */
+    rt_stencil stencil; /* of few filters in float, or in 16 bits where it takes no scratch */
     rt_part *inside[3]; /* by window element: the outputs for which it lies inside of the input */
     bool bias, residual;
     bool part; /* a band of more rows: what is made does not depend on how many are made at once */
@@ -632,6 +632,7 @@ static bool half_floats(const convolution *shape, int64_t *count) {
 }
 
 static void maps_halves_member(void *context, int member, int members) {
+    static const rt_stencil_end no_end = {.low = -INFINITY, .high = INFINITY};
     const convolution_job *job = context;
     const convolution *shape = job->shape;
     const op_dtype dtype = shape->dtype;
@@ -647,7 +648,7 @@ static void maps_halves_member(void *context, int member, int members) {
             rt_half_load(dtype, y,
                          job->residual ? (const uint16_t *)job->residual + item * shape->output_size : to,
                          shape->output_size);
-        else memset(y, 0, (size_t)shape->output_size * sizeof *y);
+        else if (!shape->is_stencil) memset(y, 0, (size_t)shape->output_size * sizeof *y);
         for (int64_t channel = 0; channel < shape->channels; channel++) {
             const int64_t from = (image * shape->group + group) * shape->channels + channel;
             rt_half_load(dtype, x, (const uint16_t *)job->x + from * shape->input_size, shape->input_size);
@@ -655,7 +656,9 @@ static void maps_halves_member(void *context, int member, int members) {
                          (const uint16_t *)job->weights +
                              (map * shape->channels + channel) * shape->kernel_size,
                          shape->kernel_size);
-            add_channel(shape, x, weights, y);
+            if (shape->is_stencil)
+                rt_stencil_run(&shape->stencil, x, weights, y, job->add || channel > 0, &no_end, NULL);
+            else add_channel(shape, x, weights, y);
         }
         if (job->bias) add_value(y, shape->output_size, (float)rt_element_load(dtype, job->bias, map));
         rt_activation_floats(&shape->activation, y, shape->output_size);
@@ -747,7 +750,7 @@ static bool find_parts(convolution *shape, base_arena *arena) {
 
 /* Few filters in float, whose windows have two dimensions, are stencils. */
 static void find_stencil(convolution *shape, base_arena *arena) {
-    if (shape->dtype != OP_FLOAT || shape->filters >= FEW_FILTERS || shape->kernel_size <= FEW_TAPS) return;
+    if (shape->dtype == OP_DOUBLE || shape->filters >= FEW_FILTERS || shape->kernel_size <= FEW_TAPS) return;
     if (shape->channels == 0 || shape->output_size == 0) return;
     if (shape->input[0] != 1 || shape->output[0] != 1 || shape->kernel[0] != 1) return;
     for (int i = 0; i < 2; i++) {
@@ -758,7 +761,9 @@ static void find_stencil(convolution *shape, base_arena *arena) {
         shape->stencil.dilation[i] = shape->dilation[i + 1];
         shape->stencil.before[i] = shape->before[i + 1];
     }
-    shape->is_stencil = rt_stencil_prepare(&shape->stencil, arena);
+    shape->is_stencil = rt_stencil_prepare(&shape->stencil, arena) &&
+                        /* of 16 bits without more scratch than for the maps in float */
+                        (shape->dtype == OP_FLOAT || shape->stencil.by_rows);
     if (!shape->is_stencil) shape->stencil.bytes = 0;
 }
 

@@ -91,6 +91,43 @@ static void test_equals_plain_sums(void **state) {
     }
 }
 
+/* In 16 bits: the sums of floats, rounded once. */
+static void test_halves(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT16, OP_BFLOAT16};
+    for (uint64_t round = 1; round <= 60; round++) {
+        uint64_t seed = round;
+        const op_dtype dtype = dtypes[round / 2 % 2];
+        const map m = draw_map(&seed, round);
+        application app;
+        application_init(&app, OP_CONV);
+        application_random(&app, dtype, 4, DIMS(1, m.channels, m.height, m.width), &seed);
+        application_random(&app, dtype, 4, DIMS(m.channels, 1, m.kernel[0], m.kernel[1]), &seed);
+        application_random(&app, dtype, 1, DIMS(m.channels), &seed);
+        application_integer(&app, "group", m.channels);
+        application_integers(&app, "strides", 2, m.stride);
+        application_integers(&app, "dilations", 2, m.dilation);
+        application_integers(&app, "pads", 4, m.pads);
+        application_run(&app, "portable.convolution", 1 + (int)(round % 2));
+        const int64_t height = app.outputs[0].type.shape.dims[2], width = app.outputs[0].type.shape.dims[3];
+        const int64_t inputs = m.height * m.width, taps = m.kernel[0] * m.kernel[1];
+        float *x = application_memory(&app, (size_t)(m.channels * inputs) * sizeof *x),
+              *weights = application_memory(&app, (size_t)(m.channels * taps) * sizeof *weights);
+        for (int64_t i = 0; i < m.channels * inputs; i++)
+            x[i] = (float)application_element(&app.inputs[0], i);
+        for (int64_t i = 0; i < m.channels * taps; i++)
+            weights[i] = (float)application_element(&app.inputs[1], i);
+        for (int64_t k = 0; k < m.channels * height * width; k++) {
+            const int64_t c = k / (height * width), at = k % (height * width);
+            const double expected = sum_at(&m, x + c * inputs, weights + c * taps, at / width, at % width) +
+                                    application_element(&app.inputs[2], c);
+            application_check_near(application_element(&app.outputs[0], k), expected,
+                                   dtype == OP_FLOAT16 ? 0x1p-10 : 0x1p-7, round, k);
+        }
+        application_free(&app);
+    }
+}
+
 /* The image lies between numbers that are none: reading one shows, unless it is left out. */
 static void test_nothing_beside_is_seen(void **state) {
     (void)state;
@@ -116,6 +153,7 @@ static void test_nothing_beside_is_seen(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_plain_sums),
+        cmocka_unit_test(test_halves),
         cmocka_unit_test(test_nothing_beside_is_seen),
     };
     return cmocka_run_group_tests_name("stencil", tests, NULL, NULL);
