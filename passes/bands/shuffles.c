@@ -6,15 +6,7 @@
  */
 #include "passes/bands/shuffles.h"
 #include "passes/bands/row_maps.h"
-
-static bool has_one_reader(const ir_value *value) {
-    return value->uses && !value->uses->next && value->uses->node && value->uses->node->graph == value->graph;
-}
-
-static ir_node *only_reader(const ir_node *node, op_code code) {
-    const ir_value *output = node->outputs[0];
-    return has_one_reader(output) && output->uses->node->code == code ? output->uses->node : NULL;
-}
+#include "passes/base/pass.h"
 
 /* Axes 1 and 2 change places, all others stay. */
 static bool swaps_groups(const ir_node *transpose, int32_t rank) {
@@ -61,8 +53,8 @@ bool band_gather_shuffles(ir_graph *graph) {
     for (ir_node *node = graph->first, *next; node; node = next) {
         next = node->next;
         if (node->code != OP_RESHAPE) continue;
-        ir_node *transpose = only_reader(node, OP_TRANSPOSE);
-        ir_node *last = transpose ? only_reader(transpose, OP_RESHAPE) : NULL;
+        ir_node *transpose = pass_only_reader(node, OP_TRANSPOSE);
+        ir_node *last = transpose ? pass_only_reader(transpose, OP_RESHAPE) : NULL;
         const ir_value *whole = ir_input(node, 0);
         const op_shape *split = &node->outputs[0]->type.shape;
         if (!last || whole->type.layout != OP_LAYOUT_ROW_MAJOR ||

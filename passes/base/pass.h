@@ -121,6 +121,9 @@ bool pass_order_read(const ir_module *module, base_arena *arena, pass_order *ord
 /* The graphs of a module, enclosing ones before enclosed ones. NULL when memory runs out. */
 ir_graph **pass_graphs_outermost_first(const ir_module *module, base_arena *scratch, size_t *count);
 
+/* a stands before b in their graph. Linear in their distance, looked for from both. */
+bool pass_stands_before(const ir_node *a, const ir_node *b);
+
 /* ---- patterns (pattern.c) -------------------------------------------------------------------------------- */
 
 /* The node that alone reads what `node` makes, if it has this operator, one output, and stands in the same graph; else NULL. */

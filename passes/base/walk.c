@@ -25,6 +25,16 @@ int64_t pass_step_in(const ir_graph *graph, const ir_node *node, const int64_t *
     return numbers[node->id.index];
 }
 
+bool pass_stands_before(const ir_node *a, const ir_node *b) {
+    for (const ir_node *left = b, *right = b; left || right;) {
+        left = left ? left->previous : NULL;
+        right = right ? right->next : NULL;
+        if (left == a) return true;
+        if (right == a) return false;
+    }
+    return false;
+}
+
 ir_graph **pass_graphs_outermost_first(const ir_module *module, base_arena *scratch, size_t *count) {
     ir_graph **graphs = BASE_ARRAY(scratch, ir_graph *, module->graph_count);
     if (!graphs) return NULL;

@@ -213,17 +213,6 @@ static bool fuse_affine(fuser *f, ir_node *node) {
 
 /* ---- residuals and biases ------------------------------------------------------------------------------ */
 
-/* a stands before b in their graph. Linear in their distance, looked for from both. */
-static bool stands_before(const ir_node *a, const ir_node *b) {
-    for (const ir_node *left = b, *right = b; left || right;) {
-        left = left ? left->previous : NULL;
-        right = right ? right->next : NULL;
-        if (left == a) return true;
-        if (right == a) return false;
-    }
-    return false;
-}
-
 static bool fuse_residual(fuser *f, ir_node *node) {
     if (node->code != OP_ADD || ir_input(node, 0) == ir_input(node, 1)) return false;
     const op_type *type = &node->outputs[0]->type;
@@ -238,7 +227,7 @@ static bool fuse_residual(fuser *f, ir_node *node) {
             !is_computed_in_float(node->outputs[0])) {
             continue;
         }
-        if (chosen && stands_before(convolution, chosen)) continue;
+        if (chosen && pass_stands_before(convolution, chosen)) continue;
         chosen = convolution;
         other = 1 - i;
     }

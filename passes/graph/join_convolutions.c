@@ -126,12 +126,6 @@ static int64_t vectors(int64_t filters) {
     return (filters + LANES - 1) / LANES;
 }
 
-/* In their graph. Linear in their distance. */
-static bool stands_before(const ir_node *first, const ir_node *node) {
-    while (first && first != node) first = first->next;
-    return first != NULL;
-}
-
 /* `first`, and all that read the same value in the same way, if to join them is worth it. */
 static bool find_group(joiner *j, ir_node *first, group *found) {
     *found = (group){.nodes = {first}, .count = 1, .filters = filters_of(first)};
@@ -143,7 +137,7 @@ static bool find_group(joiner *j, ir_node *first, group *found) {
         if (op_attribute_integer(&node->attributes, "group", 1) != 1 || !same_window(j, first, node))
             continue;
         if (!can_share(first, node)) continue;
-        if (!stands_before(first, node)) continue;
+        if (!pass_stands_before(first, node)) continue;
         uint32_t at = found->count++;
         for (; at > 1 && found->nodes[at - 1]->id.index > node->id.index; at--)
             found->nodes[at] = found->nodes[at - 1];

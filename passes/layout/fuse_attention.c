@@ -120,15 +120,10 @@ static bool is_mask(const ir_value *mask, const op_shape *scores) {
 static bool read_factor(const ir_node *node, uint32_t *product, double *factor) {
     if (node->code != OP_MUL && node->code != OP_DIV) return false;
     for (uint32_t i = 0; i < 2; i++) {
-        const ir_value *number = ir_input(node, 1 - i);
-        int64_t count;
-        if (!number || !number->constant || number->type.dtype != OP_FLOAT ||
-            number->type.shape.rank > RANK || !op_shape_elements(&number->type.shape, &count) || count != 1 ||
-            (i == 1 && node->code == OP_DIV))
-            continue;
-        const double value = (double)*(const float *)number->constant->tensor.data;
+        float value;
+        if ((i == 1 && node->code == OP_DIV) || !pass_read_number(ir_input(node, 1 - i), RANK, &value)) continue;
         *product = i;
-        *factor = node->code == OP_DIV ? 1 / value : value;
+        *factor = node->code == OP_DIV ? 1 / (double)value : (double)value;
         return true;
     }
     return false;
