@@ -19,7 +19,7 @@ typedef struct rt_angle {
     uint32_t quarters;
 } rt_angle;
 
-static inline rt_angle rt_angle_of(float x) {
+RT_MATH rt_angle rt_angle_of(float x) {
     const rt_word shifted = {.real = x * 0.636619772f + 12582912.0f}; /* see rt_exp_split */
     const double n = (double)(shifted.real - 12582912.0f);
     /* pi / 2 in two parts, the first of so few bits that n times it is exact. */
@@ -29,7 +29,7 @@ static inline rt_angle rt_angle_of(float x) {
 }
 
 /* Of a rest. */
-static inline float rt_sin_rest(float r) {
+RT_MATH float rt_sin_rest(float r) {
     const float z = r * r;
     float p = -1.950939331e-4f;
     p = p * z + 8.332121186e-3f;
@@ -37,7 +37,7 @@ static inline float rt_sin_rest(float r) {
     return r + r * z * p;
 }
 
-static inline float rt_cos_rest(float r) {
+RT_MATH float rt_cos_rest(float r) {
     const float z = r * r;
     float p = 2.442958248e-5f;
     p = p * z - 1.388729201e-3f;
@@ -45,7 +45,7 @@ static inline float rt_cos_rest(float r) {
     return 1.0f - (0.5f * z - z * z * p);
 }
 
-static inline float rt_sin(float x) {
+RT_MATH float rt_sin(float x) {
     const rt_word from = {.real = x};
     const rt_angle angle = rt_angle_of(rt_absolute(x));
     const float s = rt_sin_rest(angle.rest), c = rt_cos_rest(angle.rest);
@@ -54,7 +54,7 @@ static inline float rt_sin(float x) {
     return y.real;
 }
 
-static inline float rt_cos(float x) {
+RT_MATH float rt_cos(float x) {
     const rt_angle angle = rt_angle_of(rt_absolute(x));
     const float s = rt_sin_rest(angle.rest), c = rt_cos_rest(angle.rest);
     rt_word y = {.real = angle.quarters & 1u ? s : c};
@@ -62,7 +62,7 @@ static inline float rt_cos(float x) {
     return y.real;
 }
 
-static inline float rt_tan(float x) {
+RT_MATH float rt_tan(float x) {
     const rt_word from = {.real = x};
     const rt_angle angle = rt_angle_of(rt_absolute(x));
     const float r = angle.rest, z = r * r;
@@ -77,7 +77,7 @@ static inline float rt_tan(float x) {
 }
 
 /* Below tan(pi / 8) by a polynomial; above, what is left of pi / 4 or pi / 2 is the arc tangent of something as small. */
-static inline float rt_atan(float x) {
+RT_MATH float rt_atan(float x) {
     const float a = rt_absolute(x);
     const float above = a > 2.41421366f ? -1.0f : a > 0.414213568f ? a - 1.0f : a;
     const float below = a > 2.41421366f ? a : a > 0.414213568f ? a + 1.0f : 1.0f;
@@ -93,7 +93,7 @@ static inline float rt_atan(float x) {
 }
 
 /* (asin(r) - r) / r with z = r^2, which is up to 1 / 4. */
-static inline float rt_asin_rest(float z) {
+RT_MATH float rt_asin_rest(float z) {
     float p = 4.221853241e-2f;
     p = p * z + 2.414761856e-2f;
     p = p * z + 4.547709599e-2f;
@@ -103,14 +103,14 @@ static inline float rt_asin_rest(float z) {
 }
 
 /* From 1/2 on, asin(a) = pi / 2 - 2 asin(sqrt((1 - a) / 2)). */
-static inline float rt_asin(float x) {
+RT_MATH float rt_asin(float x) {
     const float a = rt_absolute(x), z = a > 0.5f ? 0.5f * (1.0f - a) : a * a;
     const float r = a > 0.5f ? sqrtf(z) : a, y = r + r * rt_asin_rest(z);
     const float far = 1.57079637f - (y + y + 4.37113883e-8f);
     return rt_sign_of(a > 0.5f ? far : y, x);
 }
 
-static inline float rt_acos(float x) {
+RT_MATH float rt_acos(float x) {
     const float a = rt_absolute(x), z = a > 0.5f ? 0.5f * (1.0f - a) : a * a;
     const float r = a > 0.5f ? sqrtf(z) : x, y = r * rt_asin_rest(z);
     const float twice = 2.0f * (r + y);
@@ -119,12 +119,12 @@ static inline float rt_acos(float x) {
 }
 
 /* exp(a) / 2 for a from 0 on: finite as long as it can be. */
-static inline float rt_half_exp(float a) {
+RT_MATH float rt_half_exp(float a) {
     const rt_exp_parts parts = rt_exp_split(a);
     return (parts.rest + 1.0f) * parts.first * (0.5f * parts.second);
 }
 
-static inline float rt_sinh(float x) {
+RT_MATH float rt_sinh(float x) {
     const float a = rt_absolute(x), z = a * a, h = rt_half_exp(a);
     float p = 2.817439508e-6f;
     p = p * z + 1.983606635e-4f;
@@ -134,20 +134,20 @@ static inline float rt_sinh(float x) {
     return rt_sign_of(a < 1.0f ? near : far, x);
 }
 
-static inline float rt_cosh(float x) {
+RT_MATH float rt_cosh(float x) {
     const float h = rt_half_exp(rt_absolute(x));
     return h + 0.25f / h;
 }
 
 /* log(1 + u) for u from 0 on; with `whole` given, which is not 0, log(2 whole) instead. */
-static inline float rt_log_one_or_twice(float u, float whole) {
+RT_MATH float rt_log_one_or_twice(float u, float whole) {
     const float sum = 1.0f + u, lost = (u - (sum - 1.0f)) / sum;
     const float result = rt_log_normal(whole != 0.0f ? whole : sum, whole != 0.0f ? -1 : 0);
     return result + (whole != 0.0f ? 0.0f : lost);
 }
 
 /* log(a + sqrt(a^2 + 1)) = log(1 + a + a^2 / (1 + sqrt(a^2 + 1))), and log(2 a) where 1 is nothing beside a^2. */
-static inline float rt_asinh(float x) {
+RT_MATH float rt_asinh(float x) {
     const rt_word infinite = {.bits = 0x7f800000u};
     const float a = rt_absolute(x), b = a > 8192.0f ? 1.0f : a, square = b * b;
     const float u = b + square / (1.0f + sqrtf(square + 1.0f));
@@ -155,7 +155,7 @@ static inline float rt_asinh(float x) {
     return rt_sign_of(a == infinite.real ? a : y, x);
 }
 
-static inline float rt_acosh(float x) {
+RT_MATH float rt_acosh(float x) {
     const rt_word infinite = {.bits = 0x7f800000u}, none = {.bits = 0x7fc00000u};
     const float t = x > 8192.0f ? 1.0f : x - 1.0f, u = t + sqrtf((t + t) + t * t);
     const float y = rt_log_one_or_twice(u, x > 8192.0f ? x : 0.0f);
@@ -163,7 +163,7 @@ static inline float rt_acosh(float x) {
 }
 
 /* log((1 + a) / (1 - a)) / 2 = log(1 + 2 a / (1 - a)) / 2 */
-static inline float rt_atanh(float x) {
+RT_MATH float rt_atanh(float x) {
     const rt_word infinite = {.bits = 0x7f800000u}, none = {.bits = 0x7fc00000u};
     const float a = rt_absolute(x), b = a < 1.0f ? a : 0.0f;
     const float y = 0.5f * rt_log_one_or_twice((b + b) / (1.0f - b), 0.0f);

@@ -14,13 +14,21 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Each must be inlined: a loop that calls one of them is not vectorised, and where many loops of a file use one, a compiler decides that its code
+ * is too long to repeat. */
+#if defined(__GNUC__)
+#define RT_MATH static inline __attribute__((always_inline))
+#else
+#define RT_MATH static inline
+#endif
+
 typedef union rt_word {
     float real;
     int32_t integer;
     uint32_t bits;
 } rt_word;
 
-static inline float rt_absolute(float x) {
+RT_MATH float rt_absolute(float x) {
     rt_word word = {.real = x};
     word.bits &= 0x7fffffffu;
     return word.real;
@@ -28,20 +36,20 @@ static inline float rt_absolute(float x) {
 
 /* -|x|, by its sign: what a compiler sees as a negation it moves into other operations, which then meet NaNs of both signs, and the
  * order of their operands decides. */
-static inline float rt_negative(float x) {
+RT_MATH float rt_negative(float x) {
     rt_word word = {.real = x};
     word.bits |= 0x80000000u;
     return word.real;
 }
 
-static inline float rt_sign_of(float magnitude, float sign) {
+RT_MATH float rt_sign_of(float magnitude, float sign) {
     rt_word word = {.real = magnitude}, from = {.real = sign};
     word.bits |= from.bits & 0x80000000u;
     return word.real;
 }
 
 /* exp of x = n log 2 + r, of which n is given: exp(r) - 1. */
-static inline float rt_exp_rest(float x, float n) {
+RT_MATH float rt_exp_rest(float x, float n) {
     /* log 2 in two parts, the first of so few bits that n times it is exact. */
     float r = x - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
@@ -58,7 +66,7 @@ typedef struct rt_exp_parts {
     float rest, first, second;
 } rt_exp_parts;
 
-static inline rt_exp_parts rt_exp_split(float argument) {
+RT_MATH rt_exp_parts rt_exp_split(float argument) {
     /* Beyond these the result is 0 or infinite, also half of it; the comparisons keep a NaN. */
     float x = argument < -104.0f ? -104.0f : argument;
     x = x > 90.0f ? 90.0f : x;
@@ -71,13 +79,13 @@ static inline rt_exp_parts rt_exp_split(float argument) {
     return (rt_exp_parts){rt_exp_rest(x, n), first.real, second.real};
 }
 
-static inline float rt_exp(float x) {
+RT_MATH float rt_exp(float x) {
     const rt_exp_parts parts = rt_exp_split(x);
     return (parts.rest + 1.0f) * parts.first * parts.second;
 }
 
 /* exp(x) for x up to 0, as a softmax wants it: what would be subnormal is 0. */
-static inline float rt_exp_falling(float x) {
+RT_MATH float rt_exp_falling(float x) {
     rt_word shifted = {.real = x * 1.44269504f + 12582912.0f}; /* see rt_exp_split */
     const float n = shifted.real - 12582912.0f;
     const rt_word power = {.bits = (shifted.bits - 0x4b400000u + 127u) << 23};
@@ -86,7 +94,7 @@ static inline float rt_exp_falling(float x) {
 }
 
 /* exp(x) - 1, as exact near 0 as elsewhere: 2^n (exp(r) - 1) + (2^n - 1). */
-static inline float rt_exp_minus_one(float x) {
+RT_MATH float rt_exp_minus_one(float x) {
     const rt_exp_parts parts = rt_exp_split(x);
     const float power = parts.first * parts.second, near = power * parts.rest + (power - 1.0f);
     const float far = (parts.rest + 1.0f) * parts.first * parts.second; /* the 1 is below half a unit of it */
@@ -94,7 +102,7 @@ static inline float rt_exp_minus_one(float x) {
 }
 
 /* The logarithm of x, a normal positive number, times 2^-lowered. */
-static inline float rt_log_normal(float x, int32_t lowered) {
+RT_MATH float rt_log_normal(float x, int32_t lowered) {
     const rt_word word = {.real = x};
     /* The exponent that leaves a mantissa in [sqrt(1/2), sqrt(2)). */
     const int32_t raised = (int32_t)(word.bits - 0x3f3504f3u) >> 23;
@@ -113,7 +121,7 @@ static inline float rt_log_normal(float x, int32_t lowered) {
     return result - 0.5f * square + f + exponent * 0.693359375f;
 }
 
-static inline float rt_log(float x) {
+RT_MATH float rt_log(float x) {
     /* Subnormal numbers are scaled up first. */
     const int small = x < 1.17549435e-38f;
     float result = rt_log_normal(small ? x * 8388608.0f : x, small ? 23 : 0);
@@ -124,14 +132,14 @@ static inline float rt_log(float x) {
 }
 
 /* log(1 + x) for x in [0, 1], or a NaN: what 1 + x loses of x is put back. */
-static inline float rt_log_plus_one(float x) {
+RT_MATH float rt_log_plus_one(float x) {
     const float sum = 1.0f + x;
     return rt_log_normal(sum, 0) + (x - (sum - 1.0f)) / sum;
 }
 
 /* With e = exp(2 |x|) - 1, which is as exact near 0 as elsewhere, it is e / (e + 2). From 9.1 on that rounds to 1, so that e needs no care for
  * what is beyond the range of its exponents. */
-static inline float rt_tanh(float x) {
+RT_MATH float rt_tanh(float x) {
     const float a = rt_absolute(x), b = a > 9.1f ? 9.1f : a;
     const rt_word shifted = {.real = b * 2.88539008f + 12582912.0f}; /* see rt_exp_split */
     const float n = shifted.real - 12582912.0f;
@@ -141,12 +149,12 @@ static inline float rt_tanh(float x) {
 }
 
 /* 1 / (1 + exp(-x)) */
-static inline float rt_sigmoid(float x) {
+RT_MATH float rt_sigmoid(float x) {
     const float e = rt_exp(rt_negative(x)), ratio = 1.0f / (1.0f + e);
     return x < 0.0f ? e * ratio : ratio;
 }
 
-static inline float rt_erf(float x) {
+RT_MATH float rt_erf(float x) {
     const float a = rt_absolute(x), z = x * x;
     float p = 7.889119297e-5f;
     p = p * z - 8.020841051e-4f;
@@ -170,7 +178,7 @@ static inline float rt_erf(float x) {
 
 /* x times the probability that a normal number is below x. One polynomial of |x| is the logarithm of what is above it: no sum of 1 and
  * an error function loses the small results below 0. These have a relative error of 2e-6; from -6 on they are 0. */
-static inline float rt_gelu(float x) {
+RT_MATH float rt_gelu(float x) {
     const float a = rt_absolute(x), t = a > 6.0f ? 6.0f : a;
     /* In pairs, and pairs of pairs: the chain of what waits for each other is what takes time here. */
     const float t2 = t * t, t4 = t2 * t2;
@@ -185,7 +193,7 @@ static inline float rt_gelu(float x) {
 }
 
 /* The usual approximation of rt_gelu by tanh, written as x / (1 + exp(-z)). */
-static inline float rt_gelu_by_tanh(float x) {
+RT_MATH float rt_gelu_by_tanh(float x) {
     const float z = 1.5957691216f * (x + 0.044715f * x * x * x);
     const float e = rt_exp_falling(-rt_absolute(z));
     return x * (z < 0.0f ? e : 1.0f) / (1.0f + e);
