@@ -2,6 +2,7 @@
 /* kernels.c: what the portable kernels share: blocks of half precision, loops over several tensors, strided copies. */
 #include "runtime/kernels/portable/kernels.h"
 #include "ir/operators/small.h"
+#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/turn.h"
 #include <math.h>
 #include <string.h>
@@ -71,7 +72,7 @@ RT_CLONES static void brain_store(uint16_t *to, const float *from, int64_t count
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HAS_HALVES_512 __builtin_cpu_supports("avx512f")
-#define HAS_HALVES_256 (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
+#define HAS_HALVES_256 (__builtin_cpu_supports("avx2") && rt_has_half_conversions())
 
 /* The same bits. The instructions make signalling NaNs quiet, and keep what a NaN holds; vectors with a NaN are left to the loops above. */
 __attribute__((target("avx512f"))) static void half_load_512(float *to, const uint16_t *from, int64_t count) {

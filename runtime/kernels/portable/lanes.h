@@ -5,7 +5,9 @@
 
 #include <stdint.h>
 #if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
 #include <immintrin.h>
+#include <stdbool.h>
 #endif
 
 typedef float rt_floats_4 __attribute__((vector_size(16), may_alias));
@@ -30,6 +32,19 @@ typedef float rt_floats_16 __attribute__((vector_size(64), may_alias));
 #define RT_LOAD_BRAIN_16(vector, at)                                                                         \
     _mm512_castsi512_ps(_mm512_slli_epi32(                                                                   \
         _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(at))), 16))
+#endif
+
+#if defined(__x86_64__) && defined(__GNUC__)
+/* Whether the machine converts float16 by instructions. For machines that are known to have AVX2, so that the system saves such registers. */
+static inline bool rt_has_half_conversions(void) {
+#if defined(__clang__)
+    /* Clang 14 does not know the name. Asking the processor itself is slow under a hypervisor. */
+    unsigned a, b, c = 0, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+#else
+    return __builtin_cpu_supports("f16c");
+#endif
+}
 #endif
 
 typedef uint16_t rt_halves_4 __attribute__((vector_size(8), may_alias, aligned(2)));

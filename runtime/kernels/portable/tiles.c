@@ -180,7 +180,7 @@ static const tile *best_tiles(bool fused) {
 #if defined(__x86_64__) && defined(__GNUC__)
     if (__builtin_cpu_supports("avx512f")) return fused ? avx512_fused : avx512_tiles;
     if (fused && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("f16c"))
+        rt_has_half_conversions())
         return avx2_fused;
     if (__builtin_cpu_supports("avx2")) return avx2_tiles;
 #endif
@@ -193,7 +193,7 @@ static const tile *best_narrow(op_dtype stored) {
 #define OF(half, brain, whole) (stored == OP_FLOAT16 ? half : stored == OP_BFLOAT16 ? brain : whole)
 #if defined(__x86_64__) && defined(__GNUC__)
     if (__builtin_cpu_supports("avx512f")) return OF(avx512_half, avx512_brain, avx512_short);
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && rt_has_half_conversions())
         return OF(avx2_half, avx2_brain, avx2_short);
 #endif
     return OF(baseline_halves, baseline_brains, baseline_shorts);
