@@ -8,7 +8,8 @@
 #include "runtime/kernels/portable/kernels.h"
 #include <math.h>
 
-/* The order of ReduceMean's sums: lanes, and how many elements each takes up before all are added to the total. */
+/* The order of ReduceMean's sums: lanes, and how many elements each takes up before all are added to the total. The elements that are left
+ * when whole lines of lanes are taken belong to the last lanes; where there was no whole line, to the first. */
 enum { LANES = 16, STRETCH = 32 * LANES };
 
 typedef struct layer_state {
@@ -41,7 +42,8 @@ static inline __attribute__((always_inline)) float mean_of(const float *x, int64
         for (; i + LANES <= length; i += LANES) {
             RT_VECTOR for (int k = 0; k < LANES; k++) lanes[k] += run[i + k];
         }
-        for (int k = 0; i + k < length; k++) lanes[k] += run[i + k];
+        float *rest = lanes + (i > 0 ? LANES - (length - i) : 0);
+        for (int k = 0; i + k < length; k++) rest[k] += run[i + k];
         total += join_lanes(lanes);
     }
     return (float)(total / (double)count);
@@ -63,10 +65,11 @@ static inline __attribute__((always_inline)) float centre(float *y, const float 
                 lanes[k] += difference * difference;
             }
         }
+        float *rest = lanes + (i > 0 ? LANES - (length - i) : 0);
         for (int k = 0; i + k < length; k++) {
             const float difference = run[i + k] - mean;
             to[i + k] = difference;
-            lanes[k] += difference * difference;
+            rest[k] += difference * difference;
         }
         total += join_lanes(lanes);
     }

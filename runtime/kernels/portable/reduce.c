@@ -91,17 +91,24 @@ static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_
                             }                                                                                \
                         }                                                                                    \
                         if (whole < length) {                                                                \
+                            /* The last LANES elements, those that were taken already left out. */           \
                             type tail[LANES];                                                                \
-                            for (int k = 0; k < LANES; k++) tail[k] = (type)(initial);                       \
-                            memcpy(tail, run + whole, (size_t)(length - whole) * sizeof *tail);              \
-                            RT_VECTOR for (int k = 0; k < LANES; k++) {                                      \
+                            const type *last = run + length - LANES;                                         \
+                            int32_t taken = (int32_t)(LANES - (length - whole));                             \
+                            if (length < LANES) {                                                            \
+                                memcpy(tail, run, (size_t)length * sizeof *tail);                            \
+                                for (int64_t k = length; k < LANES; k++) tail[k] = (type)(initial);          \
+                                last = tail;                                                                 \
+                                taken = 0;                                                                   \
+                            }                                                                                \
+                            RT_VECTOR for (int32_t k = 0; k < LANES; k++) {                                  \
                                 const partial p = lanes[k];                                                  \
-                                const type x = tail[k];                                                      \
+                                const type seen = last[k], x = k < taken ? (type)(initial) : seen;           \
                                 lanes[k] = (combine);                                                        \
                             }                                                                                \
                         }                                                                                    \
                         total halves[LANES];                                                                 \
-                        for (int k = 0; k < LANES; k++) halves[k] = (total)lanes[k];                         \
+                        RT_VECTOR for (int k = 0; k < LANES; k++) halves[k] = (total)lanes[k];               \
                         RT_VECTOR for (int k = 0; k < LANES / 2; k++) {                                      \
                             const total t = halves[k], p = halves[k + LANES / 2];                            \
                             halves[k] = (join);                                                              \
