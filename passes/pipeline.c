@@ -6,6 +6,7 @@
 #include "passes/layout/layout.h"
 #include "passes/loops/loops.h"
 #include "passes/memory/memory.h"
+#include "runtime/kernels/table.h"
 #include <string.h>
 
 /* Lines that the formatter leaves alone: one row a pass, in the order in which they run.
@@ -199,8 +200,11 @@ static base_status measure(const pass_context *context, ir_module *module, struc
 /* A pass that goes on where memory ran out has made another plan than it makes else. */
 static base_status run_pass(const pass_row *pass, pass_context *context,
                             const base_watched_allocator *watched) {
+    const size_t exhaustions = rt_kernel_exhaustions();
     const base_status status = pass->run(context);
-    if (status == BASE_SYSTEM_ERROR || (!watched->failed && !context->module->memory.failed)) return status;
+    if (status == BASE_SYSTEM_ERROR ||
+        (!watched->failed && !context->module->memory.failed && rt_kernel_exhaustions() == exhaustions))
+        return status;
     base_report_clear(context->report);
     return base_fail_memory(context->report);
 }

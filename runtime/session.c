@@ -68,9 +68,10 @@ static base_status make_kernel(ouro_session *session, const plan_node *node, op_
         if (id == PLAN_ABSENT || of->tensors[id].address.space != MEMORY_CONSTANT) inputs[i].data = NULL;
     }
     call.inputs = inputs;
+    const size_t exhaustions = rt_kernel_exhaustions();
     const rt_kernel *kernel = rt_kernel_of(code, of->texts + node->kernel);
     if (!kernel || !kernel->accepts(&call, &session->code.environment)) {
-        if (rt_kernel_exhausted()) return base_fail_memory(report);
+        if (rt_kernel_exhaustions() != exhaustions) return base_fail_memory(report);
         return base_fail(report, BASE_INVALID, "kernel \"%s\" %s", of->texts + node->kernel,
                          kernel ? "does not accept these types" : "is not in this library");
     }

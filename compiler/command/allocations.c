@@ -64,6 +64,8 @@ void *aligned_alloc(size_t alignment, size_t bytes) {
     return __libc_memalign(alignment, bytes);
 }
 
+/* With oneDNN the argument pool has one, which calls memalign. */
+#if !OURO_ONEDNN
 int posix_memalign(void **block, size_t alignment, size_t bytes) {
     if (alignment % sizeof(void *) != 0 || (alignment & (alignment - 1)) != 0 || alignment == 0)
         return EINVAL;
@@ -73,6 +75,7 @@ int posix_memalign(void **block, size_t alignment, size_t bytes) {
     *block = made;
     return 0;
 }
+#endif
 
 #pragma GCC visibility pop
 

@@ -37,7 +37,6 @@ static base_status select_kernel(pass_context *context, ir_node *node, base_aren
     }
     if (!kernel) {
         char text[128] = "nothing";
-        if (rt_kernel_exhausted()) return base_fail_memory(report);
         if (call.input_count) op_type_print(&call.inputs[0].type, text, sizeof text);
         return base_fail(report, BASE_INVALID,
                          "there is no kernel for it on %s; `ouro ops` lists what is supported", text);

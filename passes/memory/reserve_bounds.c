@@ -91,7 +91,7 @@ static bool reserve_scratch(const survey *s, ir_node *node, op_call call, const 
     }
     if (!sized || !open || op_schema_of(node->code)->flags & OP_FLAG_DYNAMIC) return true;
     const rt_kernel *kernel = rt_kernel_select(&call, environment);
-    if (!kernel) return !rt_kernel_exhausted();
+    if (!kernel) return true;
     if (rt_kernel_prepare(kernel, &call, environment, s->arena, &prepared, &ignored) == BASE_OK)
         node->scratch_bytes = prepared.scratch_bytes;
     rt_kernel_release(&prepared);

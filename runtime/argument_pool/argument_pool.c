@@ -21,9 +21,18 @@
  *
  * An object that outlives the execution that made it (a lazily filled cache, say) is safe: a slot counts its
  * objects and is used again only when the last of them has gone.
+ *
+ * Where the heap has nothing, an object gets a slot for itself while there is one. What oneDNN makes on a thread of OpenMP are small
+ * things, and an exception there would end the process.
+ *
+ * oneDNN's own classes get their memory from posix_memalign, and their constructors write to it without looking
+ * whether there is any. So posix_memalign is here, too: in the thread that has asked for it (ouro_argument_pool_throw) it throws
+ * where it finds nothing, as operator new does. It is weak: a program that has its own keeps it.
  */
 #include "runtime/argument_pool/argument_pool.h"
 #include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -52,19 +61,31 @@ static _Thread_local size_t used;
 static _Thread_local uint32_t newest; /* where the header of the newest object begins, if any is there */
 static _Thread_local unsigned last;   /* the slot it had last time: mostly still free, and warm */
 
-void ouro_argument_pool_enter(void) {
+/* A slot that was free is held once: its number plus one; 0: there is none. */
+static unsigned take_slot(void) {
     for (unsigned i = 0; i < SLOTS; i++) {
         const unsigned slot = (last + i) % SLOTS;
         unsigned expected = 0;
         if (atomic_load_explicit(&holders[slot], memory_order_relaxed) == 0 &&
             atomic_compare_exchange_strong_explicit(&holders[slot], &expected, 1, memory_order_acquire,
-                                                    memory_order_relaxed)) {
-            last = slot;
-            inside = slot + 1;
-            used = newest = 0;
-            return;
-        }
+                                                    memory_order_relaxed))
+            return slot + 1;
     }
+    return 0;
+}
+
+/* The calling thread wants posix_memalign to throw. */
+static _Thread_local int throws;
+
+void ouro_argument_pool_throw(int on) {
+    throws = on;
+}
+
+void ouro_argument_pool_enter(void) {
+    inside = take_slot();
+    if (!inside) return;
+    last = inside - 1;
+    used = newest = 0;
 }
 
 void ouro_argument_pool_leave(void) {
@@ -75,6 +96,27 @@ void ouro_argument_pool_leave(void) {
 
 static pool_object *object_at(size_t slot, size_t at) {
     return (pool_object *)(void *)(slots[slot].bytes + at);
+}
+
+static void *of_library(const char *name) {
+    return dlsym(RTLD_DEFAULT, name);
+}
+
+/* Does not return, where there is a C++ library. */
+static void throw_bad_alloc(void) {
+    void (*throw_it)(void);
+    *(void **)&throw_it = of_library("_ZSt17__throw_bad_allocv");
+    if (throw_it) throw_it();
+}
+
+/* A slot for one object, which holds it, where the heap has nothing. */
+static void *allocate_slot(size_t bytes) {
+    if (bytes > SLOT_BYTES - sizeof(pool_object)) return NULL;
+    const unsigned slot = take_slot();
+    if (!slot) return NULL;
+    pool_object *object = object_at(slot - 1, 0);
+    *object = (pool_object){0};
+    return object + 1;
 }
 
 static void *allocate(size_t bytes) {
@@ -95,13 +137,16 @@ static void *allocate(size_t bytes) {
         if (object) return object;
         /* As the C++ standard asks: the new handler may find memory; without one, std::bad_alloc. */
         void (*(*get_handler)(void))(void);
-        void (*throw_bad_alloc)(void);
-        *(void **)&get_handler = dlsym(RTLD_DEFAULT, "_ZSt15get_new_handlerv");
-        *(void **)&throw_bad_alloc = dlsym(RTLD_DEFAULT, "_ZSt17__throw_bad_allocv");
+        *(void **)&get_handler = of_library("_ZSt15get_new_handlerv");
         void (*handler)(void) = get_handler ? get_handler() : NULL;
-        if (handler) handler();
-        else if (throw_bad_alloc) throw_bad_alloc();
-        else abort();
+        if (handler) {
+            handler();
+            continue;
+        }
+        object = allocate_slot(bytes);
+        if (object) return object;
+        throw_bad_alloc();
+        abort();
     }
 }
 
@@ -152,5 +197,18 @@ void _ZdlPvm(void *object, size_t bytes) {
 void _ZdaPvm(void *object, size_t bytes) {
     (void)bytes;
     release(object);
+}
+
+__attribute__((weak)) int posix_memalign(void **block, size_t alignment, size_t bytes) {
+    if (alignment == 0 || alignment % sizeof(void *) != 0 || (alignment & (alignment - 1)) != 0)
+        return EINVAL;
+    /* The heap's, whichever it is. */
+    void *made = memalign(alignment, bytes);
+    if (made) {
+        *block = made;
+        return 0;
+    }
+    if (throws) throw_bad_alloc();
+    return ENOMEM;
 }
 #pragma GCC visibility pop

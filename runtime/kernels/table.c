@@ -76,8 +76,8 @@ const rt_kernel *rt_kernel_select(const op_call *call, const rt_environment *env
     return NULL;
 }
 
-bool rt_kernel_exhausted(void) {
-    return rt_onednn_exhausted();
+size_t rt_kernel_exhaustions(void) {
+    return rt_onednn_exhaustions();
 }
 
 const rt_kernel *rt_kernel_find(const char *name) {

@@ -11,8 +11,9 @@
 
 /* The first kernel that accepts the application: oneDNN's before the portable one. NULL: none does. */
 const rt_kernel *rt_kernel_select(const op_call *call, const rt_environment *environment);
-/* Asked after no kernel was selected, or one did not accept a call: that was for want of memory. */
-bool rt_kernel_exhausted(void);
+/* How often a kernel did not accept a call for want of memory so far, in this thread. Where it is more often than before, what was
+ * asked of kernels in between may have had another answer. */
+size_t rt_kernel_exhaustions(void);
 /* By name, for plans; NULL where this build does not have it. */
 const rt_kernel *rt_kernel_find(const char *name);
 /* The candidates for an operator in order of preference: index 0, 1, ...; NULL after the last. The last may accept nothing but

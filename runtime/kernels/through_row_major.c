@@ -84,8 +84,9 @@ static base_status prepare_reorder(const op_type *from, const op_type *to, const
                           .output_count = 1,
                           .inputs = &input,
                           .outputs = &output};
+    const size_t exhaustions = rt_kernel_exhaustions();
     const rt_kernel *kernel = rt_kernel_select(&call, environment);
-    if (!kernel && rt_kernel_exhausted()) return base_fail_memory(report);
+    if (rt_kernel_exhaustions() != exhaustions) return base_fail_memory(report);
     if (!kernel) return base_fail_unsupported(report, "these types cannot be reordered");
     base_status status = rt_kernel_prepare(kernel, &call, environment, arena, &own->reorder, report);
     own->scratch_bytes = own->reorder.scratch_bytes;
@@ -155,8 +156,9 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     prepared->state = state;
     prepared->run = run;
     const op_call row_major = row_major_call(call, state);
+    const size_t exhaustions = rt_kernel_exhaustions();
     const rt_kernel *kernel = rt_kernel_select(&row_major, environment);
-    if (!kernel && rt_kernel_exhausted()) return base_fail_memory(report);
+    if (rt_kernel_exhaustions() != exhaustions) return base_fail_memory(report);
     base_status status =
         kernel ? rt_kernel_prepare(kernel, &row_major, environment, arena, &state->inner, report)
                : base_fail_unsupported(report, "no kernel accepts these types");

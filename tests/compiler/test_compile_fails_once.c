@@ -14,8 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
+#if OURO_ONEDNN
+#include <dlfcn.h>
+#include <dnnl.h>
+#endif
 
-enum { SAMPLE = 40, FILES = 6 };
+enum { SAMPLE = 40, FILES = 6, LOST_ITERATOR = 4 /* blocks */ };
 
 /* ---- what is given back ----------------------------------------------------------------------------------- */
 
@@ -33,8 +37,17 @@ void free(void *block) {
 #pragma GCC visibility pop
 #endif
 
-/* How many blocks were taken and not given back. */
+/* How many blocks were taken and not given back, but for what oneDNN keeps: primitives, and the message of a library that it
+ * did not find. */
 static size_t live_blocks(void) {
+#if OURO_ONEDNN
+    while (dlerror())
+        ;
+    int capacity;
+    assert_int_equal(dnnl_get_primitive_cache_capacity(&capacity), dnnl_success);
+    assert_int_equal(dnnl_set_primitive_cache_capacity(0), dnnl_success);
+    assert_int_equal(dnnl_set_primitive_cache_capacity(capacity), dnnl_success);
+#endif
     return allocations_taken() - atomic_load(&given_back);
 }
 
@@ -48,10 +61,10 @@ static const char *const files[FILES] = {AT ".plan", AT ".dot", AT ".svg", AT ".
 typedef struct compiled {
     const char *name;
     model *(*make)(void);
-    const char *state_in, *state_out;
     size_t arena_limit;
     const char *allocator;
     const char *weights;
+    int threads;  /* 0: portable kernels only */
     bool of_page; /* the memory map is a page */
 } compiled;
 
@@ -66,6 +79,7 @@ static const compiled models[] = {
     {.name = "beam_search", .make = model_beam_search, .allocator = "exact"},
     {.name = "switch", .make = model_switch, .arena_limit = OURO_ARENA_LEAST},
     {.name = "branches", .make = model_branches, .of_page = true},
+    {.name = "convolution_recurrence", .make = model_convolution_recurrence, .threads = 2},
 };
 enum { MODELS = sizeof models / sizeof *models };
 
@@ -83,7 +97,8 @@ static ouro_status compile(const compiled *c, ouro_error *error) {
                                           .allocator = c->allocator,
                                           .arena_limit = c->arena_limit,
                                           .weights = c->weights,
-                                          .portable = true};
+                                          .threads = c->threads,
+                                          .portable = !c->threads};
     return ouro_compile(&options, error);
 }
 
@@ -122,20 +137,25 @@ static void sweep(const compiled *c) {
     assert_int_equal(live_blocks(), live);
     for (int i = 0; i < FILES; i++)
         if (exists(files[i])) expected[i] = support_read_file(files[i], &lengths[i]);
+    size_t held = live_blocks();
     const size_t step = support_allocation_step(count, SAMPLE);
     for (size_t at = 1 + (size_t)(c - models) % step; at <= count; at += step) {
         remove_files();
-        const size_t held = live_blocks();
         allocations_fail_once(at);
         const ouro_status status = compile(c, &error);
         allocations_fail_at(0);
-        if (live_blocks() != held)
-            fail_msg("%s, allocation %zu: %zd blocks are not given back", c->name, at,
-                     (ssize_t)(live_blocks() - held));
         if (status != OURO_OK && (status != OURO_MACHINE || !strstr(error.message, "memory")))
             fail_msg("%s, allocation %zu: status %d, \"%s\"", c->name, at, (int)status, error.message);
         refused += status != OURO_OK;
         compare(c, at, expected, lengths, status == OURO_OK);
+        /* Asked again it works. */
+        if (compile(c, &error) != OURO_OK)
+            fail_msg("%s, after allocation %zu: %s", c->name, at, error.message);
+        /* oneDNN (2.6.3) loses an iterator over kernels whose first step finds no memory. */
+        if (c->threads && status != OURO_OK && live_blocks() == held + LOST_ITERATOR) held += LOST_ITERATOR;
+        if (live_blocks() != held)
+            fail_msg("%s, allocation %zu: %zd blocks are not given back", c->name, at,
+                     (ssize_t)(live_blocks() - held));
     }
     print_message("%s: %zu allocations, %zu refused\n", c->name, count, refused);
     assert_true(refused > 0);

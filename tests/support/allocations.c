@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 static atomic_size_t count;
-static atomic_size_t blocks; /* taken */
+static atomic_size_t blocks;  /* taken */
 static atomic_size_t fail_at; /* the count from which on allocations fail; 0: never */
 static atomic_bool once;      /* at that count alone */
 
@@ -81,12 +81,15 @@ void *aligned_alloc(size_t alignment, size_t bytes) {
     return memalign(alignment, bytes);
 }
 
+/* With oneDNN the argument pool has one, which calls memalign. */
+#if !OURO_ONEDNN
 int posix_memalign(void **memory, size_t alignment, size_t bytes) {
     void *block = memalign(alignment, bytes);
     if (!block) return ENOMEM;
     *memory = block;
     return 0;
 }
+#endif
 
 #pragma GCC visibility pop
 

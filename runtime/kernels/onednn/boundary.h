@@ -8,27 +8,28 @@
 
 #include <dnnl.h>
 
-/* Whether it generates code or may build large things, what follows "dnnl_" in the name, parameters, arguments. */
+/* Whether it makes objects or code, what follows "dnnl_" in the name, parameters, arguments. (Execution makes neither; what one
+ * thread of several throws there would end the process.) */
 #define RT_DNNL_FUNCTIONS(FUNCTION)                                                                          \
     FUNCTION(true, engine_create, (dnnl_engine_t * engine, dnnl_engine_kind_t kind, size_t index),           \
              (engine, kind, index))                                                                          \
     FUNCTION(true, stream_create, (dnnl_stream_t * stream, dnnl_engine_t engine, unsigned flags),            \
              (stream, engine, flags))                                                                        \
     FUNCTION(                                                                                                \
-        false, memory_create,                                                                                \
+        true, memory_create,                                                                                 \
         (dnnl_memory_t * memory, const dnnl_memory_desc_t *description, dnnl_engine_t engine, void *data),   \
         (memory, description, engine, data))                                                                 \
     FUNCTION(false, memory_set_data_handle_v2, (dnnl_memory_t memory, void *data, dnnl_stream_t stream),     \
              (memory, data, stream))                                                                         \
-    FUNCTION(false, primitive_attr_create, (dnnl_primitive_attr_t * attributes), (attributes))               \
-    FUNCTION(false, primitive_attr_set_output_scales,                                                        \
+    FUNCTION(true, primitive_attr_create, (dnnl_primitive_attr_t * attributes), (attributes))                \
+    FUNCTION(true, primitive_attr_set_output_scales,                                                         \
              (dnnl_primitive_attr_t attributes, dnnl_dim_t count, int mask, const float *scales),            \
              (attributes, count, mask, scales))                                                              \
-    FUNCTION(false, primitive_attr_set_post_ops,                                                             \
+    FUNCTION(true, primitive_attr_set_post_ops,                                                              \
              (dnnl_primitive_attr_t attributes, const_dnnl_post_ops_t operations), (attributes, operations)) \
-    FUNCTION(false, post_ops_create, (dnnl_post_ops_t * operations), (operations))                           \
-    FUNCTION(false, post_ops_append_sum, (dnnl_post_ops_t operations, float scale), (operations, scale))     \
-    FUNCTION(false, post_ops_append_eltwise,                                                                 \
+    FUNCTION(true, post_ops_create, (dnnl_post_ops_t * operations), (operations))                            \
+    FUNCTION(true, post_ops_append_sum, (dnnl_post_ops_t operations, float scale), (operations, scale))      \
+    FUNCTION(true, post_ops_append_eltwise,                                                                  \
              (dnnl_post_ops_t operations, float scale, dnnl_alg_kind_t kind, float alpha, float beta),       \
              (operations, scale, kind, alpha, beta))                                                         \
     FUNCTION(true, primitive_desc_iterator_create,                                                           \
@@ -63,6 +64,8 @@ dnnl_primitive_desc_t rt_dnnl_primitive_desc_iterator_fetch(const_dnnl_primitive
 dnnl_status_t rt_dnnl_get_effective_cpu_isa(dnnl_cpu_isa_t *isa);
 /* Memory ran out in one of these functions, in this thread, since this was asked last. */
 int rt_dnnl_exhausted(void);
+/* How often that was so far. */
+size_t rt_dnnl_exhaustions(void);
 #ifdef __cplusplus
 }
 #endif

@@ -33,8 +33,8 @@ const rt_kernel *rt_onednn_kernel(op_code code) {
     }
 }
 
-bool rt_onednn_exhausted(void) {
-    return rt_dnnl_exhausted();
+size_t rt_onednn_exhaustions(void) {
+    return rt_dnnl_exhaustions();
 }
 
 static const char *instruction_set(dnnl_cpu_isa_t isa) {

@@ -9,9 +9,9 @@
 
 /* The kernel that runs this operator on oneDNN, or NULL. */
 const rt_kernel *rt_onednn_kernel(op_code code);
-/* oneDNN did not make something for want of memory, in this thread: then a kernel of it did not accept what it accepts
- * otherwise. */
-bool rt_onednn_exhausted(void);
+/* How often oneDNN did not make something for want of memory so far, in this thread: then a kernel of it did not accept what it
+ * accepts otherwise. */
+size_t rt_onednn_exhaustions(void);
 /* "onednn-2.6.3 avx512_core": version and instruction set, on which packed weights depend. False where memory runs out. */
 bool rt_onednn_describe(char *text, size_t capacity);
 
@@ -21,8 +21,8 @@ static inline const rt_kernel *rt_onednn_kernel(op_code code) {
     (void)code;
     return NULL;
 }
-static inline bool rt_onednn_exhausted(void) {
-    return false;
+static inline size_t rt_onednn_exhaustions(void) {
+    return 0;
 }
 static inline bool rt_onednn_describe(char *text, size_t capacity) {
     if (capacity) text[0] = 0;
