@@ -102,10 +102,11 @@ static bool make_deciding(ouro_session *session, const plan_node *node, rt_dynam
 }
 
 /* Is inferred from types and constants what the outputs are? */
-static bool follow_from_types(op_call call, base_arena *arena) {
+static bool follow_from_types(op_call call, op_tensor *inferred) {
     const op_tensor *actual = call.outputs;
-    call.outputs = BASE_ARRAY(arena, op_tensor, call.output_count);
-    if (!call.outputs || op_infer(&call, NULL) != BASE_OK) return false;
+    memset(inferred, 0, call.output_count * sizeof *inferred);
+    call.outputs = inferred;
+    if (op_infer(&call, NULL) != BASE_OK) return false;
     for (uint32_t i = 0; i < call.output_count; i++) {
         if (actual[i].type.dtype == OP_NONE) continue;
         if (actual[i].type.kind != OP_KIND_TENSOR || call.outputs[i].type.dtype != actual[i].type.dtype ||
@@ -131,11 +132,11 @@ static void explore(const ouro_session *session, const plan_node *node, rt_dynam
     op_call call = detail->call;
     call.inputs = lasting_inputs(session, node, detail);
     detail->explored = true;
-    detail->follows = follow_from_types(call, &detail->arena);
+    detail->follows = follow_from_types(call, detail->inferred);
     if (detail->follows || !detail->deciding_count) return;
     for (uint32_t i = 0; i < call.input_count; i++)
         if (is_deciding(detail, i)) detail->lasting[i].data = detail->call.inputs[i].data;
-    detail->follows_data = follow_from_types(call, &detail->arena);
+    detail->follows_data = follow_from_types(call, detail->inferred);
 }
 
 static void note_types(rt_dynamic *detail) {
@@ -175,10 +176,13 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
     detail->ready = detail->explored = detail->follows = detail->follows_data = false;
     call.inputs = lasting_inputs(session, node, detail);
     /* The best for what shapes turn out to be: the plan names one that takes any. */
+    const size_t exhaustions = rt_kernel_exhaustions();
     const rt_kernel *kernel = packing_kernel(session, node, &call);
     if (!kernel) kernel = rt_kernel_select(&call, &session->code.environment);
     if (!kernel && rt_kernel_through_row_major.accepts(&call, &session->code.environment))
         kernel = &rt_kernel_through_row_major;
+    /* Another one would take its place, with other last digits. */
+    if (rt_kernel_exhaustions() != exhaustions) return base_fail_memory(&session->run.report);
     if (!kernel) {
         char text[256];
         return base_fail_unsupported(&session->run.report, "no kernel accepts %s",
@@ -446,6 +450,7 @@ bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step
     detail->types =
         BASE_ARRAY(&session->code.tables, op_type, (size_t)(node->input_count + node->output_count));
     detail->lasting = BASE_ARRAY(&session->code.tables, op_tensor, (size_t)node->input_count + 1);
+    detail->inferred = BASE_ARRAY(&session->code.tables, op_tensor, (size_t)node->output_count + 1);
     detail->call = (op_call){.code = plan_node_code(session->of, node),
                              .input_count = (uint32_t)node->input_count,
                              .output_count = (uint32_t)node->output_count,
@@ -476,7 +481,7 @@ bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step
             detail->follows_data &=
                 is_deciding(detail, i) || is_constant(session, session->of->tensor_ids[node->inputs + i]);
     }
-    return detail->types && detail->lasting &&
+    return detail->types && detail->lasting && detail->inferred &&
            plan_node_attributes(session->of, node, &session->code.tables, &detail->call.attributes);
 }
 

@@ -235,13 +235,14 @@ enum { RT_DECIDING_BYTES = 64 /* an extent for each of the most axes */ };
 
 /* A node that is resolved when it runs. */
 typedef struct rt_dynamic {
-    op_call call;     /* inputs and outputs are those of the step */
-    base_arena arena; /* of the prepared kernel */
-    bool ready;       /* prepared holds a kernel for these types: */
-    op_type *types;   /* of inputs, then of outputs */
-    op_tensor *lasting; /* the inputs, with only such data as stays: while the node is prepared */
-    bool explored;      /* it is known whether, for these types: */
-    bool follows;       /* the types of the outputs follow from those of the inputs, whatever the data */
+    op_call call;        /* inputs and outputs are those of the step */
+    base_arena arena;    /* of the prepared kernel */
+    bool ready;          /* prepared holds a kernel for these types: */
+    op_type *types;      /* of inputs, then of outputs */
+    op_tensor *lasting;  /* the inputs, with only such data as stays: while the node is prepared */
+    op_tensor *inferred; /* for what is inferred of the outputs: a run asks for no memory */
+    bool explored;       /* it is known whether, for these types: */
+    bool follows;        /* the types of the outputs follow from those of the inputs, whatever the data */
     /* Or from these and from the data of the deciding inputs, which are few integers that are no constants. What they were is kept. */
     bool follows_data;
     struct rt_deciding {

@@ -109,6 +109,38 @@ static void known_shapes_allocate_nothing(void **state) {
     support_session_close(&on);
 }
 
+/* A node of so many outputs that what is inferred of them is larger than a block of memory for tables. */
+static void many_outputs_allocate_nothing(void **state) {
+    (void)state;
+    enum { PARTS = 150 };
+    support_session on;
+    static char text[32768];
+    static float x[MOST];
+    size_t used = 0;
+    if (!allocations_are_counted()) return;
+#define PUT(...) used += (size_t)snprintf(text + used, sizeof text - used, __VA_ARGS__)
+    PUT("module \"parts\" {\n  symbol N\n  graph main(%%x: float32[N,%d]) {\n    ", PARTS);
+    for (int i = 0; i < PARTS; i++) PUT("%s%%p%d: float32[N,1]", i ? ", " : "", i);
+    PUT(" = Split(%%x) {axis = 1, num_outputs = %d}\n    %%y: float32[N,%d] = Concat(", PARTS, PARTS);
+    for (int i = 0; i < PARTS; i++) PUT("%s%%p%d", i ? ", " : "", PARTS - 1 - i);
+    PUT(") {axis = 1}\n    yield %%y\n  }\n}\n");
+#undef PUT
+    for (int i = 0; i < MOST; i++) x[i] = (float)i;
+    support_session_open(&on, text, 1);
+    for (int n = 1; n < 5; n++) {
+        bind(&on, 0, x, (size_t)n * PARTS * sizeof *x, 2, n, PARTS);
+        assert_int_equal(ouro_session_run(on.session, NULL), OURO_OK);
+        for (int round = 0; round < 3; round++) {
+            const size_t before = allocations_count();
+            assert_int_equal(ouro_session_run(on.session, NULL), OURO_OK);
+            assert_int_equal(allocations_count() - before, 0);
+        }
+        const float *y = output(&on, 0, (size_t)n * PARTS);
+        for (int i = 0; i < n * PARTS; i++) assert_true(y[i] == x[i / PARTS * PARTS + PARTS - 1 - i % PARTS]);
+    }
+    support_session_close(&on);
+}
+
 /* More shapes than plans are kept, and back again. */
 static void many_shapes_come_and_go(void **state) {
     (void)state;
@@ -557,6 +589,7 @@ int main(void) {
         cmocka_unit_test(ranks_of_values),
         cmocka_unit_test(tensors_share_what_the_shapes_allow),
         cmocka_unit_test(known_shapes_allocate_nothing),
+        cmocka_unit_test(many_outputs_allocate_nothing),
         cmocka_unit_test(many_shapes_come_and_go),
         cmocka_unit_test(loops_and_branches_keep_what_they_need),
         cmocka_unit_test(iterations_take_what_was_left),
