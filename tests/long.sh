@@ -5,7 +5,7 @@
 #   - memory_limits.sh in steps of 2 MB on networks of this project, and on shared ones where they are there
 #   - every allocation, operation on files and start of a thread of the command fails in turn; 1,000 kills in mid-compile
 #   - plans changed record by record, 200,000 times each; all pairs of tensors and entries laid where others lie; each of
-#     ONNX's cases spoiled; each allocation of the passes fails once
+#     ONNX's cases spoiled; each allocation of the passes, and of whole compiles, fails once
 #   - 64 sessions of one plan, and kernels on several threads, under ThreadSanitizer (the preset "threads"); 1,000,000 sessions of each of
 #     two plans made and freed
 #   - every fuzz target (fuzz.sh), beginning with what earlier runs found
@@ -26,6 +26,7 @@ tests/faults/faults.sh "$PWD/build/ouro" "$PWD/build/ouro-models" "$(find "$PWD/
 OURO_FUZZ_RUNS=200000 build/tests/test_plan_records
 OURO_EVERY_PLACE=1 build/tests/test_plan_places
 OURO_EVERY_ALLOCATION=1 build/tests/test_memory_runs_out
+OURO_EVERY_ALLOCATION=1 build/tests/test_compile_fails_once
 OURO_EVERY_CASE=1 build/tests/test_import_cases
 # The OpenMP of LLVM tells ThreadSanitizer who waits for whom; what it does itself is not looked at.
 threaded=(test_many_sessions)

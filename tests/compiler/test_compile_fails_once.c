@@ -61,12 +61,20 @@ static const char *const files[FILES] = {AT ".plan", AT ".dot", AT ".svg", AT ".
 typedef struct compiled {
     const char *name;
     model *(*make)(void);
+    const ouro_state_pair *states; /* one pair of names, or none */
+    const ouro_dim *bounds;        /* two, or none */
+    const char *state_type;
     size_t arena_limit;
+    bool spills;
     const char *allocator;
     const char *weights;
     int threads;  /* 0: portable kernels only */
     bool of_page; /* the memory map is a page */
+    bool costly;  /* a tenth of the allocations that others try is enough */
 } compiled;
+
+static const ouro_state_pair caches = {"past.*", "present.*"};
+static const ouro_dim decoder_bounds[] = {{"past", 24}, {"sequence", 24}};
 
 static const compiled models[] = {
     {.name = "swap", .make = model_swap, .of_page = true},
@@ -80,6 +88,18 @@ static const compiled models[] = {
     {.name = "switch", .make = model_switch, .arena_limit = OURO_ARENA_LEAST},
     {.name = "branches", .make = model_branches, .of_page = true},
     {.name = "convolution_recurrence", .make = model_convolution_recurrence, .threads = 2},
+    {.name = "decoder", .make = model_decoder, .states = &caches},
+    {.name = "decoder with a bound",
+     .make = model_decoder,
+     .states = &caches,
+     .bounds = decoder_bounds,
+     .state_type = "bfloat16",
+     .weights = "int16"},
+    {.name = "way_back", .make = model_way_back, .arena_limit = OURO_ARENA_LEAST, .spills = true},
+    {.name = "branches in bands", .make = model_branches, .arena_limit = OURO_ARENA_LEAST, .costly = true},
+    {.name = "counted_swap", .make = model_counted_swap, .weights = "int8"},
+    {.name = "counted_rotation", .make = model_counted_rotation},
+    {.name = "counted_branches", .make = model_counted_branches},
 };
 enum { MODELS = sizeof models / sizeof *models };
 
@@ -95,7 +115,13 @@ static ouro_status compile(const compiled *c, ouro_error *error) {
                                           .problem_path = files[4],
                                           .report_path = files[5],
                                           .allocator = c->allocator,
+                                          .states = c->states,
+                                          .state_count = c->states ? 1 : 0,
+                                          .bounds = c->bounds,
+                                          .bound_count = c->bounds ? 2 : 0,
+                                          .state_type = c->state_type,
                                           .arena_limit = c->arena_limit,
+                                          .spill_path = c->spills ? AT ".spill" : NULL,
                                           .weights = c->weights,
                                           .threads = c->threads,
                                           .portable = !c->threads};
@@ -138,7 +164,7 @@ static void sweep(const compiled *c) {
     for (int i = 0; i < FILES; i++)
         if (exists(files[i])) expected[i] = support_read_file(files[i], &lengths[i]);
     size_t held = live_blocks();
-    const size_t step = support_allocation_step(count, SAMPLE);
+    const size_t step = support_allocation_step(count, SAMPLE) * (c->costly ? 10 : 1);
     for (size_t at = 1 + (size_t)(c - models) % step; at <= count; at += step) {
         remove_files();
         allocations_fail_once(at);

@@ -64,6 +64,26 @@ static void every_allocation_fails_once(void **state) {
         sweep(support_plan_programs[p].name, support_plan_programs[p].text, &plain, p);
 }
 
+/* The same with other options: what is spilled, caches and weights in few bits, everything by rows. */
+static void under_other_options(void **state) {
+    (void)state;
+    static const pass_options others[] = {
+        {.arena_limit = PASS_ARENA_LEAST,
+         .spill_path = "file",
+         .environment = {.threads = 1, .portable_only = true}},
+        {.weight_type = OP_FLOAT16,
+         .state_type = OP_BFLOAT16,
+         .environment = {.threads = 2, .portable_only = true}},
+        {.weight_bits = 4, .state_type = OP_FLOAT16, .environment = {.threads = 1, .portable_only = true}},
+        {.arena_limit = PASS_ARENA_LEAST,
+         .band_rows = 2,
+         .environment = {.threads = 1, .portable_only = true}},
+    };
+    for (size_t p = 0; p < SUPPORT_PLAN_PROGRAMS; p++)
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+            sweep(support_plan_programs[p].name, support_plan_programs[p].text, &others[i], p + i);
+}
+
 /* What the passes have cases for; kernels of oneDNN where the build has them, weights in eight bits. */
 static void in_the_cases_of_the_passes(void **state) {
     (void)state;
@@ -109,9 +129,10 @@ static void under_a_limit_of_the_arena(void **state) {
 static void while_values_are_spilled(void **state) {
     (void)state;
 #define M "float32[8,8]"
-    static const char text[] = "module \"back\" { graph main(%x: " M ", %w: " M ") { %a: " M " = MatMul(%x, %w) %b: " M
-                               " = MatMul(%a, %w)\n %c: " M " = MatMul(%b, %w) %d: " M " = MatMul(%c, %b) %e: " M
-                               " = MatMul(%d, %a) yield %e } }\n";
+    static const char text[] =
+        "module \"back\" { graph main(%x: " M ", %w: " M ") { %a: " M " = MatMul(%x, %w) %b: " M
+        " = MatMul(%a, %w)\n %c: " M " = MatMul(%b, %w) %d: " M " = MatMul(%c, %b) %e: " M
+        " = MatMul(%d, %a) yield %e } }\n";
     const pass_options options = {.max_unroll = 16,
                                   .arena_limit = PASS_ARENA_LEAST,
                                   .spill_path = "file",
@@ -120,9 +141,9 @@ static void while_values_are_spilled(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation_fails_once),
-                                       cmocka_unit_test(in_the_cases_of_the_passes),
-                                       cmocka_unit_test(under_a_limit_of_the_arena),
-                                       cmocka_unit_test(while_values_are_spilled)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_allocation_fails_once), cmocka_unit_test(under_other_options),
+        cmocka_unit_test(in_the_cases_of_the_passes), cmocka_unit_test(under_a_limit_of_the_arena),
+        cmocka_unit_test(while_values_are_spilled)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
