@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lower_recurrent.c: RNN, GRU and LSTM become loops over their steps, where no primitive runs them better.
+/* lower_recurrent.c: RNN, GRU and LSTM become loops over their steps, where no kernel runs them better.
  *
  *     %y, %h = RNN(%x, %w, %r, %b)
  *  => %p = Gemm(%x, %w, %b)                                the inputs' part of all steps, in one product
@@ -12,8 +12,8 @@
  * Gates, equations and attributes are those of RNN, GRU and LSTM of opset 14. GRU's last step, (1 - z) h' + z h, is
  * computed as h' + z (h - h').
  *
- * Left as they are: what a kernel runs better (small steps, and what has a primitive that wins), 16-bit floats (the kernel
- * computes in float), shapes that are open, and empty ones.
+ * Left as they are: what a kernel runs better (weights in panels, small steps, and what has a primitive that wins), 16-bit floats (the
+ * kernel computes in float), shapes that are open, and empty ones.
  *
  * Needs: types, folded shapes. Breaks: types (of what it puts in), and that somebody reads every node. Guarantees: a recurrent
  * node that remains is run by a kernel.
@@ -531,19 +531,35 @@ static bool packs_products(const pass_context *context, const recurrence *k) {
     return is_primitive(context, &call);
 }
 
-/* A kernel wins over a loop: in small steps, where what stands around the product costs more than it; with a primitive,
- * but for RNN of several sequences; and for several sequences where products would be packed anew in each step.
- * docs/OPERATORS.md has the figures. */
+/* The first kernel that has a wish is the one that select-layouts will take. */
+static const rt_kernel *wishing_kernel(const op_call *call, const rt_environment *environment) {
+    const rt_kernel *kernel;
+    for (unsigned i = 0; (kernel = rt_kernel_candidate(call->code, i)); i++) {
+        rt_preference wish = {0};
+        if (kernel->prefer && rt_kernel_allowed(kernel, environment) &&
+            kernel->prefer(call, environment, &wish))
+            return kernel;
+    }
+    return NULL;
+}
+
+/* A kernel wins over a loop: with weights in panels, but for a single sequence that threads could share the products of; in small
+ * steps, where what stands around the product costs more than it; with a primitive, but for RNN of several sequences; and
+ * for several sequences where products would be packed anew in each step. docs/OPERATORS.md has the figures. */
 static bool has_better(const pass_context *context, const ir_node *node, const recurrence *k,
                        base_arena *arena, bool *better) {
     enum { SMALL_STEP = 16384, SMALL_SINGLE = 1 << 18 }; /* multiplications; of a single sequence */
+    const rt_environment *environment = &context->options->environment;
     op_call call;
     *better = context->options->recurrent == PASS_RECURRENT_KERNELS;
     if (context->options->recurrent != PASS_RECURRENT_BEST) return true;
     if (!ir_node_call(node, arena, &call)) return false;
     const double step = (double)k->batch * (double)k->gates * (double)k->hidden * (double)k->hidden;
+    const rt_kernel *kernel = wishing_kernel(&call, environment);
+    const bool alone = k->batch * k->directions == 1 && environment->threads > 1 && step >= SMALL_SINGLE;
     *better = step < (k->batch > 1 ? SMALL_STEP : SMALL_SINGLE) ||
-              (is_primitive(context, &call) && (k->code != OP_RNN || k->batch == 1)) ||
+              (kernel && kernel->backend == RT_BACKEND_PORTABLE && !alone) ||
+              (kernel && kernel->backend != RT_BACKEND_PORTABLE && (k->code != OP_RNN || k->batch == 1)) ||
               (k->batch > 1 && !packs_products(context, k));
     return true;
 }

@@ -39,6 +39,12 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
                                      : OP_CHOSEN(GEMM, &rt_kernel_packed_halves);
         index -= 2;
     }
+    if (code == OP_LSTM || code == OP_GRU) {
+        if (index == 0)
+            return code == OP_LSTM ? OP_CHOSEN(LSTM, &rt_kernel_packed_recurrent)
+                                   : OP_CHOSEN(GRU, &rt_kernel_packed_recurrent);
+        index--;
+    }
     if (onednn) {
         if (index == 0) return onednn;
         index--;

@@ -3,9 +3,10 @@
  *
  * Two rules hold for all of them. Results do not depend on the number of threads, nor on the instruction set
  * that a function was compiled for: work is cut at places that follow from the shapes alone, sums are added
- * in an order that is written down, and no expression is contracted; attention, Winograd's convolution and products of
- * 16 bits or with weights of few bits alone round a multiplication and its addition once, where the machine can; products of bfloat16 take
- * numbers below the least normal one for zero where it multiplies them by itself (pair_tiles.h). And a run allocates nothing.
+ * in an order that is written down, and no expression is contracted; attention, Winograd's convolution, recurrences and products of
+ * 16 bits or with weights in panels or of few bits alone round a multiplication and its addition once, where the machine can; products
+ * of bfloat16 take numbers below the least normal one for zero where it multiplies them by itself (pair_tiles.h). And a run allocates
+ * nothing.
  */
 #ifndef OURO_KERNELS_H
 #define OURO_KERNELS_H
@@ -120,6 +121,8 @@ extern const rt_kernel rt_kernel_winograd_transforming; /* with weights that sta
 /* MatMul and Gemm with a constant right matrix in panels (packed_product.c). */
 extern const rt_kernel rt_kernel_packed_product;
 extern const rt_kernel rt_kernel_packed_halves; /* of 16 bits (packed_halves.c) */
+/* LSTM and GRU with constant weights in panels (packed_recurrent.c). */
+extern const rt_kernel rt_kernel_packed_recurrent;
 /* Conv of each channel by itself, where channels lie side by side (depthwise.c). */
 extern const rt_kernel rt_kernel_depthwise;
 /* Conv of single points, from weights in tiles (pointwise.c). */

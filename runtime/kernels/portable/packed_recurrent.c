@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* packed_recurrent.c: LSTM and GRU in float with constant weights, which are packed into panels when the plan is made: the activations
+ * of their definition, all directions, initial states; no clip, no coupled gates, no peepholes, whole sequences, layout 0.
+ *
+ *     W: panels[group][gate]       for a group of RT_PANEL units: what is multiplied by inputs,
+ *     R: panels[group][gate]       and by the state; of a GRU that resets the state before it is multiplied: z and r of all groups, then h
+ *     B: [group][4][RT_PANEL]      both halves added; LSTM i o f c; GRU z r, h of the input, h of the state
+ *
+ * The inputs' part is made of some steps at a time, as many as are whole tiles and stay in a cache; a step goes through R from the
+ * front to the back, or from the back, in turns, so that it finds in the cache what was read last. A group's gates are finished
+ * while the next group's weights are on their way. The state is written where it is wanted, and read from there. One step of one sequence
+ * reads each weight once, in one stream, which is all that it takes.
+ *
+ * Threads share out directions and sequences of the batch, which never wait for each other. The weights may be stored in 16 bits
+ * (passes/layout/halve_weights.c, "ouro.weights_type").
+ */
+#include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/recurrent_cells.h"
+#include "runtime/kernels/portable/weight_panels.h"
+#include <string.h>
+
+enum {
+    CHUNK_ROWS = 96,      /* of inputs that are multiplied together: whole tiles */
+    SHARE_ROWS = 4,       /* sequences that are worth a thread of their own */
+    PAGE = 4096,          /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
+    LEAST_WORK = 1024,    /* multiplications of a step */
+    THREAD_WORK = 1 << 18 /* of all steps, for each of several threads */
+};
+
+typedef enum recurrent_input {
+    INPUT_X,
+    INPUT_W,
+    INPUT_R,
+    INPUT_BIAS,
+    INPUT_LENGTHS,
+    INPUT_H,
+    INPUT_C,
+    INPUT_COUNT
+} recurrent_input;
+
+typedef struct packed_recurrent {
+    bool lstm, reset_first, reverse;
+    bool bias, y, y_h, y_c; /* which there are */
+    op_dtype stored;        /* of the weights */
+    int64_t sequence, batch, input, hidden, directions, gates;
+    int64_t groups, wide; /* of RT_PANEL units; elements of a row of all gates, groups filled up */
+    int64_t shares, most; /* parts of the batch, and the sequences of one of them at most */
+    int64_t steps;        /* whose inputs are multiplied together */
+    size_t w_bytes, r_bytes, state_bytes,
+        scratch_each; /* of one direction; of the states, and all scratch, of a share */
+} packed_recurrent;
+
+/* ---- reading ------------------------------------------------------------------------------------------- */
+
+/* Absent, or those of the definition. */
+static bool activations_are_usual(const op_call *call, int64_t directions) {
+    static const char *const names[] = {"Sigmoid", "Tanh", "Tanh"};
+    const op_attribute *given = op_attribute_find(&call->attributes, "activations");
+    const size_t each = call->code == OP_LSTM ? 3 : 2;
+    if (!given) return true;
+    if (given->kind != OP_ATTRIBUTE_STRINGS || given->count != each * (size_t)directions) return false;
+    for (size_t i = 0; i < given->count; i++)
+        if (!op_string_is(&given->as.texts[i], names[i % each])) return false;
+    return true;
+}
+
+static bool tensors_are_known(const op_call *call) {
+    for (uint32_t i = 0; i < call->input_count + call->output_count; i++) {
+        const op_type *type =
+            i < call->input_count ? &call->inputs[i].type : &call->outputs[i - call->input_count].type;
+        int64_t count;
+        if (type->dtype == OP_NONE) continue;
+        if (type->kind != OP_KIND_TENSOR || type->dtype != OP_FLOAT) return false;
+        if (!op_shape_elements(&type->shape, &count) || count == 0) return false;
+    }
+    return true;
+}
+
+static bool is_wanted(const op_call *call, uint32_t output) {
+    return output < call->output_count && call->outputs[output].type.dtype != OP_NONE;
+}
+
+static bool find_sizes(packed_recurrent *k) {
+    size_t rows, projected, states, sums;
+    if (!rt_panels_bytes(k->stored, k->input, k->groups * k->gates, &k->w_bytes) ||
+        !rt_panels_bytes(k->stored, k->hidden, k->groups * k->gates, &k->r_bytes))
+        return false;
+    k->most = (k->batch + k->shares - 1) / k->shares;
+    k->steps = k->most < CHUNK_ROWS ? CHUNK_ROWS / k->most : 1;
+    if (k->steps > k->sequence) k->steps = k->sequence;
+    /* Two states h that take turns, the one after a reset, c. */
+    return base_size_multiply((size_t)k->steps, (size_t)k->most, &rows) &&
+           base_size_multiply(rows, (size_t)k->wide * sizeof(float), &projected) &&
+           base_size_multiply((size_t)k->most, (size_t)k->hidden * sizeof(float), &states) &&
+           base_size_align(states, RT_ALIGNMENT, &k->state_bytes) &&
+           base_size_multiply(k->state_bytes, k->lstm || k->reset_first ? 3 : 2, &states) &&
+           base_size_add(states, projected, &k->scratch_each) &&
+           base_size_multiply(k->batch == 1 ? (size_t)k->wide : 0, sizeof(float), &sums) &&
+           base_size_add(k->scratch_each, sums, &k->scratch_each);
+}
+
+/* Reads the application; false where it is none of ours. */
+static bool read_recurrent(const op_call *call, const rt_environment *environment, packed_recurrent *k) {
+    const op_attributes *attributes = &call->attributes;
+    if ((call->code != OP_LSTM && call->code != OP_GRU) || call->input_count < 3) return false;
+    for (uint32_t i = 0; i < call->input_count; i++)
+        if (op_input_present(call, i) && (i == INPUT_LENGTHS || i >= INPUT_COUNT)) return false;
+    if (op_attribute_integer(attributes, "layout", 0) != 0 || op_attribute_find(attributes, "clip") ||
+        op_attribute_integer(attributes, "input_forget", 0) != 0 || !tensors_are_known(call))
+        return false;
+    const int64_t stored = op_attribute_integer(attributes, "ouro.weights_type", OP_FLOAT);
+    const op_shape *x = &call->inputs[INPUT_X].type.shape, *w = &call->inputs[INPUT_W].type.shape;
+    if (!rt_panels_may_store(stored)) return false;
+    const bool lstm = call->code == OP_LSTM;
+    *k = (packed_recurrent){.lstm = lstm,
+                            .reset_first =
+                                !lstm && !op_attribute_integer(attributes, "linear_before_reset", 0),
+                            .reverse = op_attribute_is(attributes, "direction", "reverse", "forward"),
+                            .bias = op_input_present(call, INPUT_BIAS),
+                            .y = is_wanted(call, 0),
+                            .y_h = is_wanted(call, 1),
+                            .y_c = is_wanted(call, 2),
+                            .stored = (op_dtype)stored,
+                            .sequence = x->dims[0],
+                            .batch = x->dims[1],
+                            .input = x->dims[2],
+                            .directions = w->dims[0],
+                            .gates = lstm ? 4 : 3};
+    k->hidden = w->dims[1] / k->gates;
+    k->groups = (k->hidden + RT_PANEL - 1) / RT_PANEL;
+    k->wide = k->groups * k->gates * RT_PANEL;
+    k->shares = 1;
+    if (environment->threads > k->directions && k->batch >= 2 * SHARE_ROWS) {
+        k->shares = environment->threads / k->directions;
+        if (k->shares > k->batch / SHARE_ROWS) k->shares = k->batch / SHARE_ROWS;
+    }
+    return activations_are_usual(call, k->directions) && find_sizes(k);
+}
+
+static double work_of(const packed_recurrent *k) {
+    return (double)k->directions * (double)k->sequence * (double)k->batch * (double)k->wide *
+           (double)(k->input + k->hidden);
+}
+
+static size_t bias_bytes(const packed_recurrent *k) {
+    return (size_t)k->groups * RT_CELL_GATES * RT_PANEL *
+           sizeof(float); /* of one direction; less than those of R */
+}
+
+/* Of a weight of the application in panels; 0 for other inputs. */
+static size_t packed_bytes(const packed_recurrent *k, uint32_t input) {
+    const size_t each = input == INPUT_W      ? k->w_bytes
+                        : input == INPUT_R    ? k->r_bytes
+                        : input == INPUT_BIAS ? bias_bytes(k)
+                                              : 0;
+    size_t bytes;
+    return base_size_multiply(each, (size_t)k->directions, &bytes) ? bytes : 0;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    packed_recurrent k;
+    if (!read_recurrent(call, environment, &k)) return false;
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        const op_type *type = &call->inputs[i].type;
+        if (!op_input_present(call, i)) continue;
+        const size_t bytes = packed_bytes(&k, i);
+        if (type->layout != (bytes ? OP_LAYOUT_PACKED : OP_LAYOUT_ROW_MAJOR)) return false;
+        if (bytes && type->packed_bytes != bytes) return false;
+    }
+    return true;
+}
+
+/* Machines on which it was measured: with AVX-512. */
+static bool is_fast_here(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    return __builtin_cpu_supports("avx512f");
+#else
+    return false;
+#endif
+}
+
+static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
+    packed_recurrent k;
+    if (!read_recurrent(call, environment, &k)) return false;
+    /* No other kernel takes weights in 16 bits. */
+    if (k.stored == OP_FLOAT && (environment->portable_only || !is_fast_here())) return false;
+    if (k.hidden * k.hidden * k.gates < LEAST_WORK || 4 * (k.groups * RT_PANEL - k.hidden) > k.hidden)
+        return false;
+    *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        const op_tensor *input = &call->inputs[i];
+        const size_t bytes = packed_bytes(&k, i);
+        if (!op_input_present(call, i) || !bytes) continue;
+        if (!input->data || input->type.layout != OP_LAYOUT_ROW_MAJOR) return false;
+        preference->inputs[i] = OP_LAYOUT_PACKED;
+        preference->packed_bytes[i] = bytes;
+    }
+    return true;
+}
+
+/* ---- packing ------------------------------------------------------------------------------------------- */
+
+/* Gate `gate` of a group, of a matrix [gates * hidden][depth]. */
+static void pack_gate(const packed_recurrent *k, const float *matrix, int64_t depth, int64_t gate,
+                      int64_t group, char *to) {
+    const int64_t unit = group * RT_PANEL, rest = k->hidden - unit;
+    rt_panel_store(k->stored, matrix + (gate * k->hidden + unit) * depth, depth,
+                   rest < RT_PANEL ? rest : RT_PANEL, depth, to);
+}
+
+static void pack_matrix(const packed_recurrent *k, bool state, const float *matrix, char *to) {
+    const int64_t depth = state ? k->hidden : k->input, apart = state && k->reset_first,
+                  together = k->gates - apart;
+    const size_t each = (state ? k->r_bytes : k->w_bytes) / (size_t)(k->groups * k->gates);
+    for (int64_t group = 0; group < k->groups; group++)
+        for (int64_t gate = 0; gate < together; gate++, to += each)
+            pack_gate(k, matrix, depth, gate, group, to);
+    for (int64_t group = 0; apart && group < k->groups; group++, to += each)
+        pack_gate(k, matrix, depth, together, group, to);
+}
+
+static void pack_bias(const packed_recurrent *k, const float *bias, float *to) {
+    const int64_t n = k->hidden, all = k->gates * n;
+    for (int64_t unit = 0; unit < n; unit++) {
+        float *own = to + unit / RT_PANEL * RT_CELL_GATES * RT_PANEL + unit % RT_PANEL;
+        for (int64_t gate = 0; gate < k->gates; gate++) {
+            const float of_input = bias[gate * n + unit], of_state = bias[all + gate * n + unit];
+            const bool apart = !k->lstm && gate == 2;
+            own[gate * RT_PANEL] = of_input + (apart ? 0 : of_state);
+            if (apart) own[(gate + 1) * RT_PANEL] = of_state;
+        }
+    }
+}
+
+static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
+                        const op_tensor *source, void *packed, base_report *report) {
+    packed_recurrent k;
+    if (!read_recurrent(call, environment, &k) || !packed_bytes(&k, input))
+        return base_fail(report, BASE_INVALID, "input %u of this recurrence is not packed", input);
+    const int64_t all = k.gates * k.hidden,
+                  elements = input == INPUT_BIAS ? 2 * all : all * (input == INPUT_W ? k.input : k.hidden);
+    const size_t each = packed_bytes(&k, input) / (size_t)k.directions;
+    for (int64_t d = 0; d < k.directions; d++) {
+        const float *from = (const float *)source->data + d * elements;
+        char *to = (char *)packed + (size_t)d * each;
+        if (input == INPUT_BIAS) pack_bias(&k, from, (float *)(void *)to);
+        else pack_matrix(&k, input == INPUT_R, from, to);
+    }
+    return BASE_OK;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------- */
+
+/* Some sequences of one direction. */
+typedef struct share {
+    const packed_recurrent *k;
+    int64_t first, rows; /* of the batch */
+    bool backward;
+    const float *x, *bias;
+    const char *w, *r;
+    float *projected, *spare;
+    float *sums;        /* of a step of one sequence */
+    const float *h, *c; /* the states as they are */
+    float *h_next, *c_next;
+} share;
+
+static const float no_bias[RT_CELL_GATES * RT_PANEL] = {0};
+
+/* The inputs' part of all gates, of `count` steps, the first of which is `step` in the order of time. */
+static void project(const share *s, int64_t step, int64_t count) {
+    const packed_recurrent *k = s->k;
+    const int64_t panels = k->groups * k->gates;
+    if (k->sequence * k->batch == 1) {
+        rt_panels_row(k->stored, s->x, s->w, k->input, panels, false, s->projected);
+        return;
+    }
+    /* All rows together where they lie one after another. */
+    const bool whole = s->rows == k->batch;
+    const int64_t parts = whole ? 1 : count, rows = whole ? count * s->rows : s->rows,
+                  most = k->input * (int64_t)sizeof(float) % PAGE == 0 ? RT_PANEL_ROWS / 2 : RT_PANEL_ROWS,
+                  tiles = (rows + most - 1) / most;
+    for (int64_t part = 0; part < parts; part++) {
+        const float *x = s->x + ((step + part) * k->batch + s->first) * k->input;
+        float *to = s->projected + part * rows * k->wide;
+        for (int64_t tile = 0; tile < tiles; tile++) {
+            const int64_t row = rows * tile / tiles, end = rows * (tile + 1) / tiles;
+            rt_panels_rows(k->stored, end - row, x + row * k->input, k->input, s->w, k->input, panels,
+                           to + row * k->wide, k->wide);
+        }
+    }
+}
+
+/* What is to be done of a step with the sums of a group: the gates of `count` panels from `panel` on. */
+typedef struct phase {
+    void (*finish)(const rt_cells *cells);
+    int64_t first, each; /* panels before those of the first group, panels of a group */
+    const float *state;  /* what is multiplied */
+    float *made;         /* what comes of it */
+} phase;
+
+/* The gates of a group of some rows. */
+static void finish_group(const share *s, const phase *p, int64_t group, int64_t row, int64_t rows,
+                         const float *sums, float *projected) {
+    const packed_recurrent *k = s->k;
+    const int64_t n = k->hidden, unit = group * RT_PANEL, state = row * n + unit;
+    p->finish(&(rt_cells){.rows = rows,
+                          .units = n - unit < RT_PANEL ? n - unit : RT_PANEL,
+                          .bias = k->bias ? s->bias + group * RT_CELL_GATES * RT_PANEL : no_bias,
+                          .x = projected + row * k->wide + group * k->gates * RT_PANEL,
+                          .sums = sums,
+                          .x_row = k->wide,
+                          .sums_row = p->each * RT_PANEL,
+                          .h = s->h + state,
+                          .c = k->lstm ? s->c + state : NULL,
+                          .h_next = p->made + state,
+                          .c_next = k->lstm ? s->c_next + state : NULL,
+                          .state_row = n});
+}
+
+/* Of one sequence all sums come first: then the gates of one group do not wait for those of the one before. */
+static void run_phase(const share *s, const phase *p, float *projected, bool back) {
+    const packed_recurrent *k = s->k;
+    const int64_t tiles = (s->rows + RT_PANEL_ROWS - 1) / RT_PANEL_ROWS;
+    const size_t each = k->r_bytes / (size_t)(k->groups * k->gates);
+    const char *panels = s->r + (size_t)p->first * each;
+    if (k->batch == 1) {
+        rt_panels_row(k->stored, p->state, panels, k->hidden, k->groups * p->each, back, s->sums);
+        for (int64_t group = 0; group < k->groups; group++)
+            finish_group(s, p, group, 0, 1, s->sums + group * p->each * RT_PANEL, projected);
+        return;
+    }
+    for (int64_t i = 0; i < k->groups; i++) {
+        const int64_t group = back ? k->groups - 1 - i : i;
+        float sums[RT_PANEL_ROWS * RT_CELL_GATES * RT_PANEL];
+        for (int64_t tile = 0; tile < tiles; tile++) {
+            const int64_t row = s->rows * tile / tiles, rows = s->rows * (tile + 1) / tiles - row;
+            rt_panels_rows(k->stored, rows, p->state + row * k->hidden, k->hidden,
+                           panels + (size_t)(group * p->each) * each, k->hidden, p->each, sums,
+                           p->each * RT_PANEL);
+            finish_group(s, p, group, row, rows, sums, projected);
+        }
+    }
+}
+
+static void run_step(const share *s, float *projected, bool back) {
+    const packed_recurrent *k = s->k;
+    const phase whole = {k->lstm ? rt_cells_lstm : rt_cells_gru, 0, k->gates, s->h, s->h_next},
+                reset = {rt_cells_gru_reset, 0, 2, s->h, s->spare},
+                state = {rt_cells_gru_state, 2 * k->groups, 1, s->spare, s->h_next};
+    if (!k->reset_first) {
+        run_phase(s, &whole, projected, back);
+        return;
+    }
+    run_phase(s, &reset, projected, false);
+    run_phase(s, &state, projected, false);
+}
+
+/* The state before the first step: as it is given, or zeros in `zeros`. */
+static const float *initial(const op_tensor *inputs, uint32_t count, uint32_t input, int64_t at, float *zeros,
+                            size_t bytes) {
+    if (input < count && inputs[input].type.dtype != OP_NONE) return (const float *)inputs[input].data + at;
+    memset(zeros, 0, bytes);
+    return zeros;
+}
+
+/* All that threads share. */
+typedef struct recurrent_job {
+    const rt_prepared *prepared;
+    const op_tensor *inputs;
+    op_tensor *outputs;
+    char *scratch;
+} recurrent_job;
+
+static void run_share(const recurrent_job *job, int64_t direction, int64_t part, char *scratch) {
+    const packed_recurrent *k = job->prepared->state;
+    const op_tensor *inputs = job->inputs;
+    const uint32_t input_count = job->prepared->input_count;
+    const int64_t n = k->hidden, first = k->batch * part / k->shares,
+                  rows = k->batch * (part + 1) / k->shares - first, at = (direction * k->batch + first) * n;
+    const size_t bytes = (size_t)(rows * n) * sizeof(float);
+    float *turns[] = {(float *)(void *)scratch, (float *)(void *)(scratch + k->state_bytes)};
+    char *third = scratch + 2 * k->state_bytes;
+    share s = {.k = k,
+               .first = first,
+               .rows = rows,
+               .backward = k->reverse || direction == 1,
+               .x = inputs[INPUT_X].data,
+               .bias = k->bias ? (const float *)inputs[INPUT_BIAS].data +
+                                     direction * k->groups * RT_CELL_GATES * RT_PANEL
+                               : NULL,
+               .w = (const char *)inputs[INPUT_W].data + (size_t)direction * k->w_bytes,
+               .r = (const char *)inputs[INPUT_R].data + (size_t)direction * k->r_bytes,
+               .projected = (float *)(void *)(third + (k->lstm || k->reset_first ? k->state_bytes : 0)),
+               .spare = (float *)(void *)third};
+    s.sums = s.projected + k->steps * k->most * k->wide;
+    s.h = initial(inputs, input_count, INPUT_H, at, turns[1], bytes);
+    if (k->lstm) {
+        s.c_next = k->y_c ? (float *)job->outputs[2].data + at : (float *)(void *)third;
+        s.c = initial(inputs, input_count, INPUT_C, at, s.c_next, bytes);
+    }
+    for (int64_t done = 0; done < k->sequence; done += k->steps) {
+        const int64_t rest = k->sequence - done, count = rest < k->steps ? rest : k->steps;
+        project(&s, s.backward ? rest - count : done, count);
+        for (int64_t i = done; i < done + count; i++) {
+            const int64_t t = s.backward ? k->sequence - 1 - i : i,
+                          own = s.backward ? done + count - 1 - i : i - done;
+            s.h_next = k->y ? (float *)job->outputs[0].data +
+                                  ((t * k->directions + direction) * k->batch + first) * n
+                            : turns[i % 2];
+            run_step(&s, s.projected + own * rows * k->wide, i % 2);
+            s.h = s.h_next;
+            s.c = s.c_next;
+        }
+    }
+    if (k->y_h) memcpy((float *)job->outputs[1].data + at, s.h, bytes);
+}
+
+static void run_member(void *context, int member, int members) {
+    const recurrent_job *job = context;
+    const packed_recurrent *k = job->prepared->state;
+    for (int64_t i = member; i < k->directions * k->shares; i += members)
+        run_share(job, i % k->directions, i / k->directions, job->scratch + (size_t)member * k->scratch_each);
+}
+
+/* How many threads run. */
+static int members_of(const packed_recurrent *k, int threads) {
+    const int64_t parts = k->directions * k->shares;
+    const double worth = work_of(k) / THREAD_WORK;
+    if (parts == 1 || worth < 2) return 1;
+    return parts < threads ? (int)parts : threads;
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)report;
+    recurrent_job job = {prepared, inputs, outputs, scratch};
+    rt_team_run(members_of(prepared->state, prepared->threads) > 1 ? prepared->threads : 1, run_member, &job);
+    return BASE_OK;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    packed_recurrent *k = BASE_NEW(arena, packed_recurrent);
+    if (!k) return base_fail_memory(report);
+    if (!accepts(call, environment) || !read_recurrent(call, environment, k))
+        return base_fail(report, BASE_INVALID, "this is no recurrence with weights in panels");
+    const int members = members_of(k, environment->threads);
+    if (!base_size_align(k->scratch_each, RT_ALIGNMENT, &k->scratch_each) ||
+        !base_size_multiply(k->scratch_each, (size_t)members, &prepared->scratch_bytes))
+        return base_fail(report, BASE_INVALID, "the tensors are too large");
+    prepared->state = k;
+    prepared->run = run;
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_packed_recurrent = {.name = "portable.packed_recurrent",
+                                              .accepts = accepts,
+                                              .prefer = prefer,
+                                              .pack = pack,
+                                              .prepare = prepare};

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_packed_recurrent.c: LSTM and GRU with weights in panels beside the kernel that reads them as they are, which
+ * test_operators_recurrent.c compares with the equations: random shapes around the edges of panels, tiles and chunks of steps;
+ * weights in 16 bits, which give what they are as floats; bits that do not depend on threads; NaN and infinities; what is left to others.
+ */
+#include "runtime/kernels/portable/kernels.h"
+#include "tests/support/allocations.h"
+#include "tests/support/application.h"
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { ROUNDS = 160, SCALE_DEPTH = 64 };
+
+static const rt_environment one_thread = {.threads = 1};
+
+typedef struct recurrence {
+    op_code code;
+    int64_t sequence, batch, input, hidden, directions, gates;
+    bool bias, states;
+} recurrence;
+
+static recurrence draw_sizes(uint64_t *seed) {
+    recurrence k = {.code = random_range(seed, 0, 1) ? OP_LSTM : OP_GRU,
+                    .directions = random_range(seed, 1, 2),
+                    .input = random_range(seed, 1, 150),
+                    .hidden = random_range(seed, 19, 80),
+                    .bias = random_range(seed, 0, 3),
+                    .states = random_range(seed, 0, 2)};
+    k.gates = k.code == OP_LSTM ? 4 : 3;
+    while (4 * ((k.hidden + 15) / 16 * 16 - k.hidden) > k.hidden) k.hidden++;
+    const int64_t kind = random_range(seed, 0, 5);
+    k.sequence = kind == 0 ? 1 : kind == 1 ? random_range(seed, 90, 110) : random_range(seed, 2, 30);
+    k.batch = kind == 2 ? random_range(seed, 8, 30) : random_range(seed, 0, 2) ? 1 : random_range(seed, 2, 7);
+    if (kind == 3) k.input = 1024; /* rows a page apart */
+    return k;
+}
+
+/* Weights of such a size that what is lost of a sum does not grow from step to step. */
+static void scale_weights(op_tensor *weights, int64_t depth) {
+    float *data = weights->data;
+    for (size_t i = 0; i < weights->bytes / sizeof *data; i++) data[i] *= 1 / sqrtf((float)depth);
+}
+
+static void begin(application *app, const recurrence *k, uint64_t *seed) {
+    static const char *const directions[] = {"forward", "reverse"};
+    const int64_t wide = k->gates * k->hidden;
+    application_init(app, k->code);
+    application_random(app, OP_FLOAT, 3, DIMS(k->sequence, k->batch, k->input), seed);
+    application_random(app, OP_FLOAT, 3, DIMS(k->directions, wide, k->input), seed);
+    application_random(app, OP_FLOAT, 3, DIMS(k->directions, wide, k->hidden), seed);
+    scale_weights(&app->inputs[1], k->input);
+    scale_weights(&app->inputs[2], k->hidden);
+    if (k->bias) application_random(app, OP_FLOAT, 2, DIMS(k->directions, 2 * wide), seed);
+    else application_absent(app);
+    application_absent(app);
+    for (int i = 0; i < (k->code == OP_LSTM ? 2 : 1); i++) {
+        if (k->states && (i == 0 || random_range(seed, 0, 3)))
+            application_random(app, OP_FLOAT, 3, DIMS(k->directions, k->batch, k->hidden), seed);
+        else application_absent(app);
+    }
+    application_text(app, "direction",
+                     k->directions == 2 ? "bidirectional" : directions[random_range(seed, 0, 1)]);
+    application_integer(app, "hidden_size", k->hidden);
+    if (k->code == OP_GRU && random_range(seed, 0, 1)) application_integer(app, "linear_before_reset", 1);
+    app->call.output_count = k->code == OP_LSTM ? 3 : 2;
+}
+
+/* The weights become what they are in 16 bits. */
+static void round_weights(application *app, op_dtype dtype) {
+    for (int input = 1; input <= 2; input++) {
+        op_tensor *weights = &app->inputs[input];
+        const int64_t depth = weights->type.shape.dims[2],
+                      columns = (int64_t)(weights->bytes / sizeof(float)) / depth;
+        float *data = weights->data;
+        for (int64_t c = 0; c < columns; c++, data += depth) {
+            for (int64_t from = 0; from < depth; from += SCALE_DEPTH) {
+                const int64_t end = from + SCALE_DEPTH < depth ? from + SCALE_DEPTH : depth;
+                float most = 0;
+                for (int64_t i = from; i < end; i++) most = fabsf(data[i]) > most ? fabsf(data[i]) : most;
+                const float scale = most / 32767;
+                for (int64_t i = from; i < end; i++) {
+                    data[i] = dtype == OP_INT16 ? scale > 0 ? scale * (float)lrintf(data[i] / scale) : 0
+                              : dtype == OP_FLOAT16
+                                  ? base_float_from_half(base_half_from_float(data[i]))
+                                  : base_float_from_bfloat16(base_bfloat16_from_float(data[i]));
+                }
+            }
+        }
+    }
+}
+
+static const rt_kernel *kernel_of(const application *app) {
+    return rt_kernel_of(app->call.code, "portable.packed_recurrent");
+}
+
+/* The application with its weights packed, as the kernel wishes. */
+static void pack(application *app, op_call *call, op_tensor *inputs) {
+    const rt_kernel *kernel = kernel_of(app);
+    rt_preference wish = {0};
+    *call = app->call;
+    memcpy(inputs, app->inputs, sizeof app->inputs);
+    call->inputs = inputs;
+    if (!kernel->prefer(call, &one_thread, &wish)) {
+        /* In floats it has a wish on some machines only; in 16 bits on all, from which the sizes in floats follow. */
+        op_attribute other[APPLICATION_ATTRIBUTES];
+        memcpy(other, app->attributes, sizeof other);
+        other[call->attributes.count] = (op_attribute){
+            .name = "ouro.weights_type", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = OP_BFLOAT16};
+        op_call halves = *call;
+        halves.attributes = (op_attributes){call->attributes.count + 1, other};
+        assert_true(kernel->prefer(&halves, &one_thread, &wish));
+        wish.packed_bytes[1] *= 2;
+        wish.packed_bytes[2] *= 2;
+    }
+    for (uint32_t i = 1; i <= 3; i++) {
+        if (!op_input_present(call, i)) continue;
+        assert_int_equal(wish.inputs[i], OP_LAYOUT_PACKED);
+        inputs[i].type.layout = OP_LAYOUT_PACKED;
+        inputs[i].type.packed_bytes = wish.packed_bytes[i];
+    }
+    for (uint32_t i = 1; i <= 3; i++) {
+        if (!op_input_present(call, i)) continue;
+        inputs[i].data = application_memory(app, wish.packed_bytes[i]);
+        memset(inputs[i].data, 0, wish.packed_bytes[i]);
+        assert_int_equal(kernel->pack(call, &one_thread, i, &app->inputs[i], inputs[i].data, &app->report),
+                         BASE_OK);
+    }
+    assert_true(kernel->accepts(call, &one_thread));
+}
+
+/* Runs on memory that has something in it; absent outputs stay absent. */
+static void run(application *app, const op_call *call, int threads, op_tensor outputs[3]) {
+    const rt_environment environment = {.threads = threads};
+    rt_prepared prepared;
+    for (uint32_t o = 0; o < call->output_count; o++) {
+        outputs[o] = app->outputs[o];
+        if (outputs[o].type.dtype == OP_NONE) continue;
+        outputs[o].data = application_memory(app, outputs[o].bytes);
+        memset(outputs[o].data, 0x7f, outputs[o].bytes);
+    }
+    op_call own = *call;
+    own.outputs = outputs;
+    assert_int_equal(
+        rt_kernel_prepare(kernel_of(app), &own, &environment, &app->arena, &prepared, &app->report), BASE_OK);
+    void *scratch = application_memory(app, prepared.scratch_bytes);
+    memset(scratch, 0x7f, prepared.scratch_bytes);
+    rt_threads_warm(threads);
+    const size_t before = allocations_count();
+    assert_int_equal(prepared.run(&prepared, call->inputs, outputs, scratch, &app->report), BASE_OK);
+    assert_int_equal(allocations_count(), before);
+    rt_kernel_release(&prepared);
+}
+
+static void computes_the_same(void **state) {
+    (void)state;
+    static const op_dtype types[] = {OP_FLOAT, OP_FLOAT, OP_FLOAT16, OP_BFLOAT16, OP_INT16};
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round;
+        const recurrence k = draw_sizes(&seed);
+        const op_dtype stored = types[round % 5];
+        application app;
+        op_call call;
+        op_tensor inputs[APPLICATION_INPUTS], outputs[3], others[3];
+        begin(&app, &k, &seed);
+        if (stored != OP_FLOAT) {
+            round_weights(&app, stored);
+            application_integer(&app, "ouro.weights_type", stored);
+        }
+        assert_int_equal(application_infer(&app), BASE_OK);
+        application_run(&app, "portable.recurrent", 1);
+        const int64_t absent = random_range(&seed, 0, app.call.output_count); /* the last: none */
+        if (absent < app.call.output_count) app.outputs[absent].type.dtype = OP_NONE;
+        pack(&app, &call, inputs);
+        run(&app, &call, 1, outputs);
+        run(&app, &call, 2 + (int)(round % 3), others);
+        for (uint32_t o = 0; o < app.call.output_count; o++) {
+            if (app.outputs[o].type.dtype == OP_NONE) continue;
+            const float *want = app.outputs[o].data, *got = outputs[o].data;
+            for (size_t i = 0; i < outputs[o].bytes / sizeof *got; i++)
+                application_check_near(got[i], want[i], 2e-5, round, (int64_t)i);
+            if (memcmp(got, others[o].data, outputs[o].bytes) != 0)
+                fail_msg("seed %" PRIu64 ": threads change output %u", round, o);
+        }
+        application_free(&app);
+    }
+}
+
+/* Gates far from zero, and what is no number: as the kernel that does not pack. */
+static void extremes_are_the_same(void **state) {
+    (void)state;
+    static const float values[] = {1e30f, -1e30f, 89, -89, 104, -105, INFINITY, -INFINITY, NAN, 1e-30f, 0};
+    enum { VALUES = sizeof values / sizeof *values, UNITS = 32 };
+    for (int form = 0; form < 3; form++) {
+        for (int batch = 1; batch <= 2; batch++) {
+            application app;
+            uint64_t seed = 5;
+            op_call call;
+            op_tensor inputs[APPLICATION_INPUTS], outputs[3];
+            const recurrence k = {.code = form ? OP_GRU : OP_LSTM,
+                                  .sequence = 2,
+                                  .batch = batch,
+                                  .input = 1,
+                                  .hidden = UNITS,
+                                  .directions = 1,
+                                  .gates = form ? 3 : 4,
+                                  .bias = true};
+            begin(&app, &k, &seed);
+            app.call.attributes.count = 2;
+            if (form == 2) application_integer(&app, "linear_before_reset", 1);
+            app.attributes[0].as.text = (op_string){"forward", 7};
+            memset(app.inputs[2].data, 0, app.inputs[2].bytes);
+            for (int64_t i = 0; i < k.gates * UNITS; i++) {
+                ((float *)app.inputs[3].data)[i] = values[(i * 7 + i / UNITS) % VALUES];
+                ((float *)app.inputs[3].data)[i + k.gates * UNITS] = 0;
+            }
+            assert_int_equal(application_infer(&app), BASE_OK);
+            application_run(&app, "portable.recurrent", 1);
+            pack(&app, &call, inputs);
+            run(&app, &call, 1, outputs);
+            for (uint32_t o = 0; o < app.call.output_count; o++) {
+                const float *want = app.outputs[o].data, *got = outputs[o].data;
+                for (size_t i = 0; i < outputs[o].bytes / sizeof *got; i++) {
+                    const bool same = isnan(want[i]) ? isnan(got[i])
+                                      : isinf(want[i])
+                                          ? want[i] == got[i]
+                                          : fabsf(want[i] - got[i]) <= 1e-6f * (1 + fabsf(want[i]));
+                    if (!same)
+                        fail_msg("form %d, output %u, %zu: %g, not %g", form, o, i, (double)got[i],
+                                 (double)want[i]);
+                }
+            }
+            application_free(&app);
+        }
+    }
+}
+
+/* What has no place for its weights, or another cell. */
+static void others_are_refused(void **state) {
+    (void)state;
+    static const char *const integers[] = {"input_forget", "layout"};
+    rt_preference wish;
+    for (int i = 0; i < 6; i++) {
+        application app;
+        uint64_t seed = 9;
+        const recurrence k = {.code = OP_LSTM,
+                              .sequence = 2,
+                              .batch = 2,
+                              .input = 8,
+                              .hidden = i == 5 ? 20 : 64,
+                              .directions = 1,
+                              .gates = 4,
+                              .bias = true};
+        begin(&app, &k, &seed);
+        application_integer(&app, "ouro.weights_type", OP_FLOAT16);
+        if (i == 0) {
+            assert_int_equal(application_infer(&app), BASE_OK);
+            assert_true(kernel_of(&app)->prefer(&app.call, &one_thread, &wish));
+        }
+        if (i == 1 || i == 2) application_integer(&app, integers[i - 1], 1);
+        if (i == 3) application_real(&app, "clip", 1);
+        if (i == 4) app.inputs[2].data = NULL; /* not constant */
+        if (i != 4 && i != 2) assert_int_equal(application_infer(&app), BASE_OK);
+        if (i > 0) assert_false(kernel_of(&app)->prefer(&app.call, &one_thread, &wish));
+        assert_false(kernel_of(&app)->accepts(&app.call, &one_thread)); /* weights as they are */
+        application_free(&app);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(computes_the_same),
+                                       cmocka_unit_test(extremes_are_the_same),
+                                       cmocka_unit_test(others_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
