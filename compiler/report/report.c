@@ -147,6 +147,21 @@ static void emit_choices(emit_buffer *json, const pass_memory *memory) {
 /* The product's weights were stored in few bits by the compiler. */
 static bool read_weights(const ir_node *node, emit_weights *of) {
     if (!node || !op_attribute_find(&node->attributes, "ouro.weights_error")) return false;
+    if (node->code == OP_LSTM || node->code == OP_GRU) {
+        *of = (emit_weights){
+            .count = 1,
+            .bits = 16,
+            .type = op_dtype_name((op_dtype)op_attribute_integer(&node->attributes, "ouro.weights_type", 0)),
+            .error = (double)op_attribute_real(&node->attributes, "ouro.weights_error", 0)};
+        for (uint32_t i = 1; i <= 2; i++) {
+            const op_type *type = &ir_input(node, i)->type;
+            int64_t count = 0;
+            (void)op_shape_elements(&type->shape, &count);
+            of->bytes += type->packed_bytes;
+            of->float_bytes += (size_t)count * sizeof(float);
+        }
+        return true;
+    }
     if (node->code != OP_MATMUL_BITS) {
         const op_type *type = &ir_input(node, 1)->type;
         int64_t count = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* halve_weights.c: constant weights of products in float are stored in float16, bfloat16 or int16, where that is asked for.
+/* halve_weights.c: constant weights of products and recurrences in float are stored in float16, bfloat16 or int16, where that is asked for.
  *
  *     %y: float32[r,n] = MatMul(%x, %w: float32[k,n], %b)
  *  => %y: float32[r,n] = MatMul(%x, %w: float16[k,n], %b) {ouro.weights_error = 0.0002}
@@ -15,10 +15,14 @@
  * is known without data: where the elements of x do not depend on each other, the error of the product over the product,
  * as root mean squares, is that of the weights. It stays with the node ("ouro.weights_error") for the report.
  *
+ * LSTM and GRU read all their weights in each step. Their kernel stores them in 16 bits when it packs them (weight_panels.h), where
+ * "ouro.weights_type" says so; integers have a scale for each column and a part of the depth there, as errors of a recurrence add up.
+ *
  * Needs: types; after fusion, which folds factors into weights of floats. Breaks: nothing. Guarantees: the same shapes. Nothing
  * changes where pass_options.weight_type is OP_NONE.
  */
 #include "passes/layout/layout.h"
+#include "runtime/kernels/portable/weight_panels.h"
 #include <math.h>
 #include <string.h>
 
@@ -68,10 +72,15 @@ typedef struct loss {
     double lost, whole;
 } loss;
 
+/* What a column may lose, relative to it: half of the last bit. */
+static double most_lost(op_dtype dtype) {
+    return dtype == OP_BFLOAT16 ? 0x1p-8 : 0x1p-11;
+}
+
 /* Along the columns of a matrix, or, where it is transposed, along its rows. False: the weights stay as they are. */
 static bool halve_matrix(op_dtype dtype, float scale, const float *from, const int64_t *dims, bool transposed,
                          loss *columns, uint16_t *to, double *error) {
-    const double most = dtype == OP_BFLOAT16 ? 0x1p-8 : 0x1p-11; /* half of the last bit */
+    const double most = most_lost(dtype);
     const int64_t count = dims[!transposed];
     loss all = {0};
     memset(columns, 0, (size_t)count * sizeof *columns);
@@ -139,9 +148,21 @@ static bool is_product(const ir_node *node) {
     return dims[0] > 0 && dims[1] > 0 && dims[1] >= FEWEST_WEIGHTS / dims[0];
 }
 
+/* Some kernel takes this application. */
+static bool is_wished(const halver *h, const op_call *call) {
+    const rt_environment *environment = &h->context->options->environment;
+    const rt_kernel *kernel;
+    for (unsigned i = 0; (kernel = rt_kernel_candidate(call->code, i)); i++) {
+        rt_preference wish = {0};
+        if (kernel->prefer && rt_kernel_allowed(kernel, environment) &&
+            kernel->prefer(call, environment, &wish))
+            return true;
+    }
+    return false;
+}
+
 /* Whether a kernel reads weights of this type. */
 static bool is_taken(const halver *h, const ir_node *node, bool *out_of_memory) {
-    const rt_environment *environment = &h->context->options->environment;
     op_call call;
     op_tensor *inputs = BASE_ARRAY(h->context->scratch, op_tensor, node->input_count);
     if (!inputs || !ir_node_call(node, h->context->scratch, &call)) {
@@ -151,14 +172,7 @@ static bool is_taken(const halver *h, const ir_node *node, bool *out_of_memory) 
     memcpy(inputs, call.inputs, node->input_count * sizeof *inputs);
     inputs[1].type.dtype = h->dtype;
     call.inputs = inputs;
-    const rt_kernel *kernel;
-    for (unsigned i = 0; (kernel = rt_kernel_candidate(node->code, i)); i++) {
-        rt_preference wish = {0};
-        if (kernel->prefer && rt_kernel_allowed(kernel, environment) &&
-            kernel->prefer(&call, environment, &wish))
-            return true;
-    }
-    return false;
+    return is_wished(h, &call);
 }
 
 static bool replace(halver *h, ir_node *node, const halved *made) {
@@ -175,6 +189,66 @@ static bool replace(halver *h, ir_node *node, const halved *made) {
     return true;
 }
 
+/* ---- recurrences --------------------------------------------------------------------------------------- */
+
+/* The weights of inputs and of the state. */
+enum { FIRST_MATRIX = 1, LAST_MATRIX = 2 };
+
+static bool is_recurrence(const ir_node *node) {
+    if (node->code != OP_LSTM && node->code != OP_GRU) return false;
+    for (uint32_t i = FIRST_MATRIX; i <= LAST_MATRIX; i++) {
+        const ir_value *weights = ir_input(node, i);
+        int64_t count;
+        if (!weights || !weights->constant || weights->type.dtype != OP_FLOAT ||
+            weights->type.layout != OP_LAYOUT_ROW_MAJOR || weights->type.shape.rank != 3 ||
+            !op_shape_elements(&weights->type.shape, &count) || count < FEWEST_WEIGHTS)
+            return false;
+    }
+    return true;
+}
+
+/* What all weights lose, if no column loses too much. */
+static bool lose(op_dtype dtype, const ir_node *node, double *error) {
+    loss all = {0};
+    for (uint32_t i = FIRST_MATRIX; i <= LAST_MATRIX; i++) {
+        const ir_value *weights = ir_input(node, i);
+        const int64_t *dims = weights->type.shape.dims, columns = dims[0] * dims[1];
+        const float *data = weights->constant->tensor.data;
+        for (int64_t c = 0; c < columns; c++) {
+            loss column = {0};
+            if (!rt_panel_loss(dtype, data + c * dims[2], dims[2], &column.lost, &column.whole) ||
+                column.lost > most_lost(dtype) * most_lost(dtype) * column.whole)
+                return false;
+            all.lost += column.lost;
+            all.whole += column.whole;
+        }
+    }
+    *error = all.whole > 0 ? sqrt(all.lost / all.whole) : 0;
+    return true;
+}
+
+/* In the type that is asked for, or, as integers are too few, in float16. False when memory runs out. */
+static bool halve_recurrence(halver *h, ir_node *node) {
+    op_dtype dtype = h->dtype;
+    double lost;
+    if (!lose(dtype, node, &lost)) {
+        if (dtype != OP_INT16 || !lose(OP_FLOAT16, node, &lost)) return true;
+        dtype = OP_FLOAT16;
+    }
+    const op_attributes before = node->attributes;
+    const op_attribute error = {
+        .name = "ouro.weights_error", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = (float)lost};
+    const op_attribute type = {
+        .name = "ouro.weights_type", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = dtype};
+    op_call call;
+    if (!ir_attribute_set(h->module, &node->attributes, &error) ||
+        !ir_attribute_set(h->module, &node->attributes, &type) ||
+        !ir_node_call(node, h->context->scratch, &call))
+        return false;
+    if (!is_wished(h, &call)) node->attributes = before;
+    return true;
+}
+
 base_status pass_halve_weights(pass_context *context) {
     ir_module *module = context->module;
     halver h = {.context = context,
@@ -187,6 +261,10 @@ base_status pass_halve_weights(pass_context *context) {
     if (!h.known) return base_fail_memory(context->report);
     for (size_t n = 1; n < module->node_count && !out_of_memory; n++) {
         ir_node *node = module->nodes[n];
+        if (node && is_recurrence(node)) {
+            out_of_memory = !halve_recurrence(&h, node);
+            continue;
+        }
         if (!node || !is_product(node) || !is_taken(&h, node, &out_of_memory)) continue;
         const halved *made = halve(&h, node);
         out_of_memory = !made || (made->value && !replace(&h, node, made));
