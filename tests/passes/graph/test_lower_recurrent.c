@@ -308,9 +308,60 @@ static void some_stay_with_the_kernel(void **state) {
     }
 }
 
+/* A GRU of `batch` sequences with constant weights: whether the kernel that packs them runs it, as no loop. */
+static bool is_packed(int batch, int hidden, int threads, bool portable) {
+    const size_t elements = (size_t)(3 * hidden) * (size_t)(hidden + 1), capacity = 4 * elements + 1024;
+    char *text = malloc(capacity);
+    assert_non_null(text);
+    size_t at = 0;
+    at += (size_t)snprintf(text, capacity, "module \"packed\" {\n");
+    for (int matrix = 0; matrix < 2; matrix++) {
+        const int depth = matrix ? hidden : 1;
+        at += (size_t)snprintf(text + at, capacity - at, " constant %%%s: float32[1,%d,%d] = {1",
+                               matrix ? "r" : "w", 3 * hidden, depth);
+        for (int e = 1; e < 3 * hidden * depth; e++) at += (size_t)snprintf(text + at, capacity - at, ",0");
+        at += (size_t)snprintf(text + at, capacity - at, "}\n");
+    }
+    snprintf(text + at, capacity - at,
+             "graph main(%%x: float32[9,%d,1]) {\n %%y: float32[9,1,%d,%d] = GRU(%%x, %%w, %%r) "
+             "{hidden_size = %d}\n yield %%y } }\n",
+             batch, batch, hidden, hidden);
+    const pass_options options = {.environment = {.threads = threads, .portable_only = portable}};
+    size_t size;
+    ouro_plan *opened;
+    unsigned char *bytes = support_plan_with(text, &options, &size);
+    assert_int_equal(ouro_plan_open(bytes, size, &opened, NULL), OURO_OK);
+    const plan *of = rt_plan_of(opened);
+    bool found = false;
+    for (uint32_t n = 0; n < of->header->nodes.count; n++)
+        found |= strcmp(of->texts + of->nodes[n].kernel, "portable.packed_recurrent") == 0;
+    ouro_plan_free(opened);
+    free(bytes);
+    free(text);
+    return found;
+}
+
+/* Constant weights are packed, on machines for which that is measured; a single sequence on several threads is a loop, whose products these
+ * share. */
+static void constant_weights_are_packed(void **state) {
+    (void)state;
+    enum { FEW = 80, MANY = 320 };
+#if defined(__x86_64__) && defined(__GNUC__)
+    const bool here = __builtin_cpu_supports("avx512f");
+#else
+    const bool here = false;
+#endif
+    assert_int_equal(is_packed(4, FEW, 1, false), here);
+    assert_int_equal(is_packed(4, FEW, 2, false), here);
+    assert_int_equal(is_packed(1, MANY, 1, false), here);
+    assert_false(is_packed(1, MANY, 2, false));
+    assert_false(is_packed(4, FEW, 1, true));
+    assert_false(is_packed(4, 6, 1, false)); /* panels would be empty for the most part */
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(loops_compute_what_kernels_do),
-                                       cmocka_unit_test(nothing_is_copied),
-                                       cmocka_unit_test(some_stay_with_the_kernel)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loops_compute_what_kernels_do), cmocka_unit_test(nothing_is_copied),
+        cmocka_unit_test(some_stay_with_the_kernel), cmocka_unit_test(constant_weights_are_packed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
