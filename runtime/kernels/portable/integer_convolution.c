@@ -67,9 +67,37 @@ static void next_row(const op_window *window, int64_t at[OP_WINDOW_RANK]) {
     for (int32_t i = window->rank - 2; i >= 0 && ++at[i] == window->output[i]; i--) at[i] = 0;
 }
 
+/* Rows are often too short for a call. The last part begins where it ends with the row. */
+static inline void copy_row(uint8_t *restrict to, const uint8_t *from, int64_t count) {
+    enum { SHORT = 64, PART = 8, HALF = 4 };
+    if (count > SHORT) {
+        memcpy(to, from, (size_t)count);
+    } else if (count >= PART) {
+        for (int64_t i = 0; i < count; i += PART) {
+            const int64_t at = i + PART <= count ? i : count - PART;
+            memcpy(to + at, from + at, PART);
+        }
+    } else if (count >= HALF) {
+        memcpy(to, from, HALF);
+        memcpy(to + count - HALF, from + count - HALF, HALF);
+    } else {
+        for (int64_t i = 0; i < count; i++) to[i] = from[i];
+    }
+}
+
+/* What is left and right of a row is an element or two. */
+static inline void fill_side(uint8_t *to, uint8_t value, int64_t count) {
+    enum { SHORT = 4 };
+    if (count > SHORT) {
+        memset(to, value, (size_t)count);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) to[i] = value;
+}
+
 static void copy_bytes(uint8_t *restrict to, const uint8_t *from, int64_t count, int64_t stride) {
     if (stride == 1) {
-        memcpy(to, from, (size_t)count);
+        copy_row(to, from, count);
     } else if (stride == 2) {
         for (int64_t i = 0; i < count; i++) to[i] = from[2 * i];
     } else {
@@ -111,13 +139,14 @@ static void enter_part(const integer_convolution *shape, channel_part *part) {
     if (part->end < part->first) part->end = part->first;
 }
 
-static void copy_channel(const integer_convolution *shape, const uint8_t *x, uint8_t zero, uint8_t *to) {
+/* `start`: the first part, which is that of all channels. */
+static void copy_channel(const integer_convolution *shape, const uint8_t *x, uint8_t zero,
+                         const channel_part *start, uint8_t *to) {
     const op_window *window = &shape->window;
     const int32_t last = window->rank - 1;
     const int64_t width = shape->grid[last], stride = window->stride[last];
-    channel_part part = {{0}, {0}, 0, 0};
+    channel_part part = *start;
     int64_t at[OP_WINDOW_RANK] = {0}; /* the row within the part */
-    enter_part(shape, &part);
     for (int32_t next = last; next >= 0; to += width) {
         int64_t row = 0;
         bool inside = part.end > part.first;
@@ -128,9 +157,9 @@ static void copy_channel(const integer_convolution *shape, const uint8_t *x, uin
         }
         if (inside) {
             const int64_t from = row * window->input[last] + part.remainder[last] - window->before[last];
-            if (part.first) memset(to, zero, (size_t)part.first);
+            fill_side(to, zero, part.first);
             copy_bytes(to + part.first, x + from + part.first * stride, part.end - part.first, stride);
-            if (part.end < width) memset(to + part.end, zero, (size_t)(width - part.end));
+            fill_side(to + part.end, zero, width - part.end);
         } else {
             memset(to, zero, (size_t)width);
         }
@@ -138,15 +167,17 @@ static void copy_channel(const integer_convolution *shape, const uint8_t *x, uin
         if (next >= 0) continue;
         for (next = last; next >= 0 && ++part.number[next] == shape->parts[next]; next--)
             part.number[next] = 0;
-        enter_part(shape, &part);
+        if (next >= 0) enter_part(shape, &part);
     }
 }
 
 static void copy_member(void *context, int member, int members) {
     const integer_convolution_job *job = context;
     const integer_convolution *shape = job->shape;
+    channel_part start = {{0}, {0}, 0, 0};
+    enter_part(shape, &start);
     for (int64_t channel = member; channel < shape->group * shape->channels; channel += members) {
-        copy_channel(shape, job->x + channel * shape->input_size, (uint8_t)job->x_zero,
+        copy_channel(shape, job->x + channel * shape->input_size, (uint8_t)job->x_zero, &start,
                      job->copy + channel * shape->channel_bytes);
     }
 }
@@ -245,6 +276,13 @@ typedef struct run_of_results {
     int64_t to; /* within the result of a filter */
 } run_of_results;
 
+/* Those of a block: the same for all groups and filters. */
+typedef struct block_runs {
+    int64_t position; /* -1: of none yet */
+    int64_t count;
+    run_of_results list[RT_INTEGER_COLUMNS];
+} block_runs;
+
 static int64_t find_runs(const integer_convolution *shape, int64_t position, int64_t count,
                          run_of_results *runs) {
     const op_window *window = &shape->window;
@@ -282,7 +320,7 @@ static int64_t find_runs(const integer_convolution *shape, int64_t position, int
     return found;
 }
 
-/* Sums of one filter at `count` positions to their places in the result. */
+/* Sums of one filter at `count` positions, in whole panels, to their places in the result. */
 static void finish_row(const integer_convolution_job *job, int64_t filter, int64_t count, const int32_t *sums,
                        const run_of_results *runs, int64_t run_count) {
     const integer_convolution *shape = job->shape;
@@ -300,14 +338,15 @@ static void finish_row(const integer_convolution_job *job, int64_t filter, int64
                                    .y_scale = job->y_scale[0],
                                    .dtype = shape->y_dtype,
                                    .zero = rt_byte_load(shape->y_dtype, job->y_zero, 0)};
-    if (run_count == 1) {
+    if (run_count == 1 && runs[0].count % RT_INTEGER_PANEL == 0) {
         rt_requantize(&how, sums + runs[0].from, runs[0].count, job->y + base + runs[0].to);
         return;
     }
-    char bytes[RT_INTEGER_COLUMNS];
-    rt_requantize(&how, sums, count, bytes);
+    /* Whole panels: what is left of one would be made number by number. */
+    uint8_t bytes[RT_INTEGER_COLUMNS];
+    rt_requantize(&how, sums, (count + RT_INTEGER_PANEL - 1) / RT_INTEGER_PANEL * RT_INTEGER_PANEL, bytes);
     for (int64_t i = 0; i < run_count; i++)
-        memcpy(job->y + base + runs[i].to, bytes + runs[i].from, (size_t)runs[i].count);
+        copy_row((uint8_t *)job->y + base + runs[i].to, bytes + runs[i].from, runs[i].count);
 }
 
 /* ---- blocks -------------------------------------------------------------------------------------------- */
@@ -318,7 +357,7 @@ static int32_t filter_zero(const integer_convolution_job *job, int64_t filter) {
 }
 
 static void run_block(const integer_convolution_job *job, int64_t group, int64_t row, int64_t rows,
-                      int64_t position, int64_t count, void *scratch) {
+                      int64_t position, int64_t count, void *scratch, block_runs *runs) {
     const integer_convolution *shape = job->shape;
     const int64_t depth = shape->channels * shape->kernel_size, filter = group * shape->filters + row;
     int16_t zeros[RT_INTEGER_ROWS] = {0};
@@ -344,16 +383,20 @@ static void run_block(const integer_convolution_job *job, int64_t group, int64_t
                                     .context = &lines};
     int64_t pitch;
     const int32_t *sums = rt_integer_block_run(&block, scratch, &pitch);
-    run_of_results runs[RT_INTEGER_COLUMNS];
-    const int64_t run_count = find_runs(shape, position, count, runs);
+    if (runs->position != position) {
+        runs->position = position;
+        runs->count = find_runs(shape, position, count, runs->list);
+    }
     for (int64_t i = 0; i < rows; i++, sums += pitch)
-        finish_row(job, filter + i, count, sums, runs, run_count);
+        finish_row(job, filter + i, count, sums, runs->list, runs->count);
 }
 
 static void products_member(void *context, int member, int members) {
     const integer_convolution_job *job = context;
     const integer_convolution *shape = job->shape;
     const int64_t parts = job->row_parts * job->column_parts;
+    block_runs runs;
+    runs.position = -1;
     for (int64_t item = member; item < shape->group * parts; item += members) {
         const int64_t part = item % parts;
         const int64_t row = part / job->column_parts * shape->rows_each;
@@ -361,7 +404,7 @@ static void products_member(void *context, int member, int members) {
         const int64_t rows = shape->filters - row, count = shape->positions - position;
         run_block(job, item / parts, row, rows < shape->rows_each ? rows : shape->rows_each, position,
                   count < shape->columns_each ? count : shape->columns_each,
-                  job->scratch + (size_t)member * shape->scratch_each);
+                  job->scratch + (size_t)member * shape->scratch_each, &runs);
     }
 }
 
