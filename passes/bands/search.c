@@ -9,7 +9,7 @@
 /* Nodes that are looked at in all regions together, a second or two; each first node has the same share of what is left. */
 static const double MOST_WORK = 1e8;
 enum { MOST_NODES = 600, OUTSIDE = -1 };
-static const int64_t heights[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64};
+static const int64_t heights[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 64};
 enum { HEIGHTS = sizeof heights / sizeof *heights };
 
 /* What a node reads by rows. */
@@ -284,13 +284,10 @@ static double rows_bytes(const step *of, int64_t rows) {
     return (double)(rows < of->rows ? rows : of->rows) * of->row_bytes;
 }
 
-/* What is taken comes from a cache that is further away, and what is handed on goes there: so many times the bytes of a copy within the
- * nearest ones. Where the layout changes, there is a second copy; rows of tokens lie together, and are copied as one or read where they lie. */
-enum { TAKEN = 3, HANDED_ON = 3, REORDERED = 3, TOGETHER = 1 };
-
 /* The peak of an iteration, and what it copies. */
 typedef struct iteration {
-    double live, peak, copied, state;
+    double live, peak, state;
+    double copied;      /* bytes that copies read and write; rows of tokens lie together, and half of them are read where they lie */
     double copies;      /* steps that copy rows */
     double lost;        /* seconds that faster kernels save without bands, and not with them */
     bool fast;          /* there may be faster kernels */
@@ -397,7 +394,7 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
             const int64_t count = rows.end - rows.first;
             part = (double)(count < r->rows ? count : r->rows) * r->row_bytes;
             const bool reordered = it->channels_last && r->blocked;
-            it->copied += (r->together ? TOGETHER : reordered ? TAKEN + REORDERED : TAKEN) * part;
+            it->copied += (r->together ? 1 : reordered ? 4 : 2) * part;
             it->copies += r->together ? 0 : reordered ? 2 : 1;
             if (reordered) reach(it, it->live + 2 * part);
         } else {
@@ -426,7 +423,7 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
     if (own->exported) {
         const op_shape *shape = &own->node->outputs[0]->type.shape;
         const bool together = shape->dims[0] == 1 && shape->dims[1] == 1;
-        it->copied += (together ? TOGETHER : it->channels_last ? HANDED_ON + REORDERED : HANDED_ON) * bytes;
+        it->copied += (together ? 1 : it->channels_last ? 4 : 2) * bytes;
         it->copies += it->channels_last ? 2 : 1;
     }
     if (own->exported && it->channels_last) reach(it, it->live + bytes);
