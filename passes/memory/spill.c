@@ -233,7 +233,8 @@ static void look(void *user, const pass_memory *memory) {
     s->fine = s->bytes && s->step_of && s->is_alias && find_live(s, memory) && find_touches(s, memory) &&
               find_copies(s, memory);
     if (!s->fine) return;
-    qsort(s->touches, s->touch_count, sizeof *s->touches, compare_touches);
+    if (s->touch_count) /* else there is no list */
+        qsort(s->touches, s->touch_count, sizeof *s->touches, compare_touches);
     qsort(s->residents, s->resident_count, sizeof *s->residents, compare_residents);
 }
 
@@ -534,9 +535,7 @@ static base_status spill_once(pass_context *context, double most, history *done,
                               size_t *taken) {
     base_arena own;
     base_arena_init(&own, context->scratch->allocator);
-    spiller s = {.module = context->module,
-                 .graph = context->module->main,
-                 .arena = &own};
+    spiller s = {.module = context->module, .graph = context->module->main, .arena = &own};
     base_status status = make_plan(context, &s, arena);
     *taken = 0;
     if (status == BASE_OK && s.usable && *arena > enough) {
