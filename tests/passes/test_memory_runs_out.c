@@ -14,7 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { SAMPLE = 60 };
+enum { SAMPLE = 60, FEWER = 20 /* where a compile takes longer, or the modules have been tried otherwise */ };
 
 /* All passes and the writing of the plan, where allocation `fail_at` of the passes fails (0: none); how many there were. */
 static size_t compile_failing(const char *name, const char *text, const pass_options *options,
@@ -47,9 +47,10 @@ static size_t compile_failing(const char *name, const char *text, const pass_opt
     return count;
 }
 
-static void sweep(const char *name, const char *text, const pass_options *options, size_t first) {
+static void sweep(const char *name, const char *text, const pass_options *options, size_t first,
+                  size_t sample) {
     const size_t count = compile_failing(name, text, options, 0),
-                 step = support_allocation_step(count, SAMPLE);
+                 step = support_allocation_step(count, sample);
     print_message("%s: %zu allocations\n", name, count);
     assert_true(count > 0);
     for (size_t at = 1 + first % step; at <= count; at += step)
@@ -61,7 +62,7 @@ static const pass_options plain = {.max_unroll = 16, .environment = {.threads = 
 static void every_allocation_fails_once(void **state) {
     (void)state;
     for (size_t p = 0; p < SUPPORT_PLAN_PROGRAMS; p++)
-        sweep(support_plan_programs[p].name, support_plan_programs[p].text, &plain, p);
+        sweep(support_plan_programs[p].name, support_plan_programs[p].text, &plain, p, SAMPLE);
 }
 
 /* The same with other options: what is spilled, caches and weights in few bits, everything by rows. */
@@ -81,7 +82,7 @@ static void under_other_options(void **state) {
     };
     for (size_t p = 0; p < SUPPORT_PLAN_PROGRAMS; p++)
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-            sweep(support_plan_programs[p].name, support_plan_programs[p].text, &others[i], p + i);
+            sweep(support_plan_programs[p].name, support_plan_programs[p].text, &others[i], p + i, FEWER);
 }
 
 /* What the passes have cases for; kernels of oneDNN where the build has them, weights in eight bits. */
@@ -96,7 +97,7 @@ static void in_the_cases_of_the_passes(void **state) {
         const char *path = found.gl_pathv[i];
         if (strstr(path, ".after.ir")) continue;
         char *text = support_read_file(path, NULL);
-        sweep(strrchr(path, '/') + 1, text, &options, i);
+        sweep(strrchr(path, '/') + 1, text, &options, i, SAMPLE);
         free(text);
         tried++;
     }
@@ -120,7 +121,7 @@ static void under_a_limit_of_the_arena(void **state) {
                                       .band_rows = i / 3 % 2 ? 2 : 0,
                                       .environment = {.threads = 1, .portable_only = true}};
         (void)snprintf(name, sizeof name, "network %d", i);
-        sweep(name, text, &options, (size_t)i);
+        sweep(name, text, &options, (size_t)i, FEWER);
         free(text);
     }
 }
@@ -137,7 +138,7 @@ static void while_values_are_spilled(void **state) {
                                   .arena_limit = PASS_ARENA_LEAST,
                                   .spill_path = "file",
                                   .environment = {.threads = 1, .portable_only = true}};
-    sweep("a way back", text, &options, 0);
+    sweep("a way back", text, &options, 0, SAMPLE);
 }
 
 int main(void) {
