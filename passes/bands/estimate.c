@@ -56,7 +56,7 @@ static const band_rates narrow = {.products = 50e9,
                                             [PRODUCT_ARRANGED] = {.moved = 10e9, .weights = 30e9},
                                             [NORMALIZATION] = {.moved = 10e9, .slower = 0.1},
                                             [OTHER] = {.moved = 10e9, .slower = 0.1}}};
-/* AVX-512: fitted to what 75 plans of 20 networks take beside those without bands, on two processors (Zen 4 and Zen 5), whose
+/* AVX-512: fitted to what plans of 20 networks take beside those without bands, 68 on Zen 4 and 42 on Zen 5, whose
  * ratios are nearly the same; what groups and planes take for each filter, to the times of their bands beside those of the whole.
  * Weights that a band reads anew come from the second cache or the third while products go on. Rows that are taken or handed on
  * cost what any copy does: without bands, kernels fetch them from as far. */
