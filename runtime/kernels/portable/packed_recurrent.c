@@ -23,7 +23,7 @@ enum {
     CHUNK_ROWS = 96,      /* of inputs that are multiplied together: whole tiles */
     SHARE_ROWS = 4,       /* sequences that are worth a thread of their own */
     PAGE = 4096,          /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
-    LEAST_WORK = 1024,    /* multiplications of a step */
+    FEW_BYTES = 1 << 14,  /* of panels of one direction, which may be empty for the most part */
     THREAD_WORK = 1 << 18 /* of all steps, for each of several threads */
 };
 
@@ -184,8 +184,7 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
     if (!read_recurrent(call, environment, &k)) return false;
     /* No other kernel takes weights in 16 bits. */
     if (k.stored == OP_FLOAT && (environment->portable_only || !is_fast_here())) return false;
-    if (k.hidden * k.hidden * k.gates < LEAST_WORK || 4 * (k.groups * RT_PANEL - k.hidden) > k.hidden)
-        return false;
+    if (4 * (k.groups * RT_PANEL - k.hidden) > k.hidden && k.w_bytes + k.r_bytes > FEW_BYTES) return false;
     *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
     for (uint32_t i = 0; i < call->input_count; i++) {
         const op_tensor *input = &call->inputs[i];

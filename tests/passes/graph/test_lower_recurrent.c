@@ -356,7 +356,8 @@ static void constant_weights_are_packed(void **state) {
     assert_int_equal(is_packed(1, MANY, 1, false), here);
     assert_false(is_packed(1, MANY, 2, false));
     assert_false(is_packed(4, FEW, 1, true));
-    assert_false(is_packed(4, 6, 1, false)); /* panels would be empty for the most part */
+    assert_int_equal(is_packed(4, 6, 1, false), here);
+    assert_false(is_packed(4, 33, 1, false)); /* a third of its panels would be empty */
 }
 
 int main(void) {
