@@ -4,7 +4,7 @@
  *     %a = Conv(%x, %w)  %b = BatchNormalization(%a, ...)  %c = Add(%b, %r)  %d = Relu(%c)
  *  => %d = Conv(%x, %w', %b', %r) {ouro.activation = "Relu"}
  *
- * - What scales and shifts channels by constants (BatchNormalization, Mul, Add, Sub, Div) after a Conv goes
+ * - What scales and shifts channels by constants (BatchNormalization, Mul, Add, Sub, Div) after a Conv, in float or 16 bits, goes
  * into its weights and bias, computed in double and rounded once. After another BatchNormalization it goes
  * into that one, whose mean becomes 0, variance 1 and epsilon 0.
  * - Add after a Conv: the other operand, of the same shape, becomes the residual (input 3). If both operands
@@ -42,11 +42,19 @@ static ir_node *only_producer(const ir_value *value, op_code code, const ir_grap
     return value->index == 0 ? value->node : NULL;
 }
 
-static const float *constant_floats(const ir_value *value) {
-    return value && value->constant && value->type.dtype == OP_FLOAT &&
-                   value->type.layout == OP_LAYOUT_ROW_MAJOR
-               ? value->constant->tensor.data
-               : NULL;
+/* The numbers of a constant of float or 16 bits as floats; NULL: it is something else. */
+static const float *constant_numbers(fuser *f, const ir_value *value) {
+    if (!value || !value->constant || value->type.layout != OP_LAYOUT_ROW_MAJOR) return NULL;
+    const op_dtype dtype = value->type.dtype;
+    int64_t count;
+    if (dtype == OP_FLOAT) return value->constant->tensor.data;
+    if ((dtype != OP_FLOAT16 && dtype != OP_BFLOAT16) || !op_shape_elements(&value->type.shape, &count)) return NULL;
+    float *numbers = BASE_ARRAY(f->context->scratch, float, (size_t)count + 1);
+    const uint16_t *stored = value->constant->tensor.data;
+    for (int64_t i = 0; numbers && i < count; i++)
+        numbers[i] = dtype == OP_FLOAT16 ? base_float_from_half(stored[i]) : base_float_from_bfloat16(stored[i]);
+    f->out_of_memory |= !numbers;
+    return numbers;
 }
 
 /* Kernels compute on it in float, and round once: what is fused is not rounded in between. */
@@ -69,7 +77,7 @@ typedef struct affine {
 
 /* The constant, broadcast to [N, C, ...], as one number a channel; NULL: it is not of that form. */
 static double *channel_numbers(fuser *f, const ir_value *constant, const op_shape *shape) {
-    const float *data = constant_floats(constant);
+    const float *data = constant_numbers(f, constant);
     int64_t channels = shape->rank >= 2 ? shape->dims[1] : -1, count;
     if (!data || channels <= 0 || !op_shape_elements(&constant->type.shape, &count)) return NULL;
     int32_t lacking = shape->rank - constant->type.shape.rank; /* dimensions that the constant lacks */
@@ -98,7 +106,7 @@ static bool read_normalization(fuser *f, const ir_node *node, affine *result) {
             count;
     if (channels <= 0 || op_attribute_integer(&node->attributes, "training_mode", 0)) return false;
     for (uint32_t i = 0; i < 4; i++) {
-        parts[i] = constant_floats(ir_input(node, 1 + i));
+        parts[i] = constant_numbers(f, ir_input(node, 1 + i));
         if (!parts[i] || !op_shape_elements(&ir_input(node, 1 + i)->type.shape, &count) || count != channels)
             return false;
     }
@@ -123,7 +131,7 @@ static bool is_same_shape(const op_shape *a, const op_shape *b) {
 /* What the node does to its input number *data, if that is to scale and shift channels by constants. */
 static bool read_affine(fuser *f, const ir_node *node, uint32_t *data, affine *result) {
     *data = 0;
-    if (node->output_count < 1 || !node->outputs[0] || node->outputs[0]->type.dtype != OP_FLOAT) return false;
+    if (node->output_count < 1 || !node->outputs[0] || !is_computed_in_float(node->outputs[0])) return false;
     if (node->code == OP_BATCH_NORMALIZATION) return is_bare(node) && read_normalization(f, node, result);
     bool commutes = node->code == OP_ADD || node->code == OP_MUL;
     if (!commutes && node->code != OP_SUB && node->code != OP_DIV) return false;
@@ -142,35 +150,67 @@ static bool read_affine(fuser *f, const ir_node *node, uint32_t *data, affine *r
     return true;
 }
 
-static ir_value *float_constant(fuser *f, const char *name, const op_shape *shape, float **data) {
-    op_type type = {.dtype = OP_FLOAT, .shape = *shape};
+/* A constant of this type, of these numbers. */
+static ir_value *number_constant(fuser *f, const char *name, op_dtype dtype, const op_shape *shape, const float *numbers) {
+    op_type type = {.dtype = dtype, .shape = *shape};
     size_t bytes;
+    int64_t count = 0;
     void *memory = NULL;
-    ir_value *value =
-        op_type_bytes(&type, &bytes) ? ir_constant_reserve(f->module, name, &type, bytes, &memory) : NULL;
-    *data = memory;
+    ir_value *value = op_shape_elements(shape, &count) && op_type_bytes(&type, &bytes)
+                          ? ir_constant_reserve(f->module, name, &type, bytes, &memory)
+                          : NULL;
     f->out_of_memory |= !value;
+    if (value && dtype == OP_FLOAT) memcpy(memory, numbers, bytes);
+    for (int64_t i = 0; value && dtype != OP_FLOAT && i < count; i++)
+        ((uint16_t *)memory)[i] = dtype == OP_FLOAT16 ? base_half_from_float(numbers[i]) : base_bfloat16_from_float(numbers[i]);
     return value;
 }
 
-/* Scales the rows of a Conv's weights and shifts its bias. */
+static float rounded(op_dtype dtype, float number) {
+    return dtype == OP_FLOAT16    ? base_float_from_half(base_half_from_float(number))
+           : dtype == OP_BFLOAT16 ? base_float_from_bfloat16(base_bfloat16_from_float(number))
+                                  : number;
+}
+
+/* Rounded to this type, some numbers lose no more than their last bits: none lies where the type has fewer, or none. */
+static bool loses_little(op_dtype dtype, const float *numbers, int64_t count) {
+    const double most = dtype == OP_BFLOAT16 ? 0x1p-8 : 0x1p-11; /* half of the last bit */
+    double lost = 0, whole = 0;
+    for (int64_t i = 0; i < count && dtype != OP_FLOAT; i++) {
+        const double off = (double)numbers[i] - (double)rounded(dtype, numbers[i]);
+        if (!isfinite(off)) return false;
+        lost += off * off;
+        whole += (double)numbers[i] * (double)numbers[i];
+    }
+    return lost <= most * most * whole;
+}
+
+/* Scales the rows of a Conv's weights and shifts its bias. Of 16 bits, what is scaled is rounded once more; then the results are not, in
+ * between. */
 static bool fold_into_convolution(fuser *f, ir_node *convolution, const affine *by) {
     const ir_value *weights = ir_input(convolution, 1), *bias = ir_input(convolution, 2);
-    const float *w = constant_floats(weights), *b = constant_floats(bias);
+    const op_dtype dtype = weights->type.dtype;
     int64_t count;
-    if (!w || (bias && !b) || !is_bare(convolution) || ir_input(convolution, 3)) return false;
-    if (weights->type.shape.dims[0] != by->channels || !op_shape_elements(&weights->type.shape, &count))
-        return false;
-    float *new_w, *new_b;
-    ir_value *scaled = float_constant(f, weights->name, &weights->type.shape, &new_w);
-    ir_value *shifted = float_constant(f, bias ? bias->name : weights->name,
-                                       &(op_shape){.rank = 1, .dims = {by->channels}}, &new_b);
-    if (!scaled || !shifted) return false;
+    if (!is_bare(convolution) || ir_input(convolution, 3)) return false;
+    if (dtype != OP_FLOAT && f->context->options->exact_arithmetic) return false;
+    if (weights->type.shape.dims[0] != by->channels || !op_shape_elements(&weights->type.shape, &count)) return false;
+    const float *w = constant_numbers(f, weights), *b = constant_numbers(f, bias);
+    if (!w || (bias && !b)) return false;
+    float *new_w = BASE_ARRAY(f->context->scratch, float, (size_t)count + 1),
+          *new_b = BASE_ARRAY(f->context->scratch, float, (size_t)by->channels + 1);
+    f->out_of_memory |= !new_w || !new_b;
+    if (f->out_of_memory) return false;
     int64_t row = count / by->channels;
     for (int64_t c = 0; c < by->channels; c++) {
         for (int64_t i = 0; i < row; i++) new_w[c * row + i] = (float)(w[c * row + i] * by->scale[c]);
         new_b[c] = (float)((b ? b[c] : 0) * by->scale[c] + by->shift[c]);
+        if (!loses_little(dtype, new_w + c * row, row) || (dtype != OP_FLOAT && !isfinite(rounded(dtype, new_b[c])))) return false;
     }
+    ir_value *scaled = number_constant(f, weights->name, dtype, &weights->type.shape, new_w);
+    ir_value *shifted = scaled ? number_constant(f, bias ? bias->name : weights->name, dtype,
+                                                 &(op_shape){.rank = 1, .dims = {by->channels}}, new_b)
+                               : NULL;
+    if (!scaled || !shifted) return false;
     if (!ir_node_set_input(convolution, 1, scaled) || !ir_node_set_input(convolution, 2, shifted))
         f->out_of_memory = true;
     return !f->out_of_memory;
@@ -180,19 +220,22 @@ static bool fold_into_convolution(fuser *f, ir_node *convolution, const affine *
 static bool fold_into_normalization(fuser *f, ir_node *first, const affine *by) {
     affine own;
     uint32_t data;
+    if (first->outputs[0]->type.dtype != OP_FLOAT) return false;
     if (!read_affine(f, first, &data, &own) || own.channels != by->channels) return false;
     static const char *const names[4] = {"scale", "shift", "mean", "variance"};
     for (uint32_t i = 0; i < 4; i++) {
-        float *numbers;
-        ir_value *constant =
-            float_constant(f, names[i], &(op_shape){.rank = 1, .dims = {own.channels}}, &numbers);
-        if (!constant) return false;
+        float *numbers = BASE_ARRAY(f->context->scratch, float, (size_t)own.channels);
+        f->out_of_memory |= !numbers;
+        if (f->out_of_memory) return false;
         for (int64_t c = 0; c < own.channels; c++) {
             double value = i == 0   ? own.scale[c] * by->scale[c]
                            : i == 1 ? own.shift[c] * by->scale[c] + by->shift[c]
                                     : i == 3;
             numbers[c] = (float)value;
         }
+        ir_value *constant =
+            number_constant(f, names[i], OP_FLOAT, &(op_shape){.rank = 1, .dims = {own.channels}}, numbers);
+        if (!constant) return false;
         if (!ir_node_set_input(first, 1 + i, constant)) f->out_of_memory = true;
     }
     op_attribute epsilon = {.name = "epsilon", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = 0};

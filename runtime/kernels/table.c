@@ -28,6 +28,11 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
     }
     if (code == OP_CONV) { /* nearly twice as fast as oneDNN's */
         if (index == 0) return OP_CHOSEN(CONV, &rt_kernel_depthwise);
+        if (index == 1) return OP_CHOSEN(CONV, &rt_kernel_half_convolution); /* the only one in 16 bits that reads blocks */
+        index -= 2;
+    }
+    if (code == OP_CONV_TRANSPOSE) { /* as for Conv */
+        if (index == 0) return OP_CHOSEN(CONV_TRANSPOSE, &rt_kernel_half_transposed);
         index--;
     }
     if (code == OP_MATMUL || code == OP_GEMM) { /* where they have a wish, they are faster than others */
@@ -51,6 +56,8 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
     }
     const rt_kernel *portable = portable_kernels[code];
     if (index == 0) return portable != &rt_kernel_none ? portable : NULL;
+    if (index == 1 && (code == OP_MAX_POOL || code == OP_AVERAGE_POOL || code == OP_GLOBAL_AVERAGE_POOL || code == OP_GLOBAL_MAX_POOL))
+        return &rt_kernel_half_pool;
     if (code != OP_CONV) return NULL;
     return index == 1   ? OP_CHOSEN(CONV, &rt_kernel_winograd)
            : index == 2 ? OP_CHOSEN(CONV, &rt_kernel_winograd_transforming)

@@ -298,18 +298,35 @@ typedef struct channels_state {
     int64_t count;                 /* points of all blocks of all images */
     int64_t of_image;              /* elements of the channels of one image; 0: they are those of all */
     bool left;                     /* channels are the left operand */
+    op_dtype dtype;
 } channels_state;
 
 typedef struct channels_context {
     const channels_state *state;
-    float *to;
-    const float *full, *channels;
+    void *to;
+    const void *full, *channels;
 } channels_context;
 
 static void apply_channels(const channels_state *state, float *to, const float *full, const float *channels,
                            int64_t count) {
     if (state->left) state->function(to, channels, full, count, BOTH_RUN);
     else state->function(to, full, channels, count, BOTH_RUN);
+}
+
+/* `count` elements from `at` on, beside as many channels. Of 16 bits: floats for a moment, REPEATED at a time. */
+static void run_some(const channels_context *context, int64_t at, const float *channels, int64_t count) {
+    const channels_state *state = context->state;
+    if (state->dtype == OP_FLOAT) {
+        apply_channels(state, (float *)context->to + at, (const float *)context->full + at, channels, count);
+        return;
+    }
+    float full[REPEATED];
+    for (int64_t i = 0; i < count; i += REPEATED) {
+        const int64_t some = count - i < REPEATED ? count - i : REPEATED;
+        rt_half_load(state->dtype, full, (const uint16_t *)context->full + at + i, some);
+        apply_channels(state, full, full, channels + i, some);
+        rt_half_store(state->dtype, (uint16_t *)context->to + at + i, full, some);
+    }
 }
 
 /* Points from begin to end, of one block after another. */
@@ -321,17 +338,21 @@ static void run_points(void *user, int64_t begin, int64_t end) {
     while (begin < end) {
         const int64_t block = begin / state->points, left = (block + 1) * state->points - begin,
                       count = left < end - begin ? left : end - begin, most = REPEATED / width;
-        const float *channels =
-            context->channels + block / state->blocks * state->of_image + block % state->blocks * width;
+        const int64_t first = block / state->blocks * state->of_image + block % state->blocks * width;
+        const float *channels = (const float *)context->channels + first;
         const int64_t times = most < 1 ? 1 : most < count ? most : count;
+        if (state->dtype != OP_FLOAT) {
+            channels = repeated;
+            rt_half_load(state->dtype, repeated, (const uint16_t *)context->channels + first, width);
+        }
         if (times > 1) {
-            for (int64_t i = 0; i < times; i++)
+            for (int64_t i = channels == repeated; i < times; i++)
                 memcpy(repeated + i * width, channels, (size_t)width * sizeof *repeated);
             channels = repeated;
         }
         for (int64_t i = 0; i < count; i += times) {
-            const int64_t some = count - i < times ? count - i : times, at = (begin + i) * width;
-            apply_channels(state, context->to + at, context->full + at, channels, some * width);
+            const int64_t some = count - i < times ? count - i : times;
+            run_some(context, (begin + i) * width, channels, some * width);
         }
         begin += count;
     }
@@ -359,11 +380,13 @@ static bool accepts_channels(const op_call *call, uint32_t part) {
                   *to = &call->outputs[0].type;
     const op_shape *shape = &to->shape;
     const int32_t missing = shape->rank - channels->shape.rank;
-    if (call->code == OP_POW || channels->kind != OP_KIND_TENSOR || channels->dtype != OP_FLOAT ||
-        full->dtype != OP_FLOAT || to->dtype != OP_FLOAT || full->layout != to->layout ||
+    if (call->code == OP_POW || channels->kind != OP_KIND_TENSOR || (channels->dtype != OP_FLOAT && !rt_is_half(channels->dtype)) ||
+        full->dtype != channels->dtype || to->dtype != channels->dtype || full->layout != to->layout ||
         to->layout == OP_LAYOUT_ROW_MAJOR || to->layout >= OP_LAYOUT_PACKED || shape->rank < 3 ||
         !op_shape_known(shape) || !op_shape_equal(&full->shape, shape) || (missing != 0 && missing != 1))
         return false;
+    /* Channels of 16 bits become floats together. */
+    if (channels->dtype != OP_FLOAT && block_of(to->layout, shape->dims[1]) > REPEATED) return false;
     const bool padded = shape->dims[1] % block_of(to->layout, shape->dims[1] ? shape->dims[1] : 1) != 0;
     for (int32_t d = missing; d < shape->rank; d++) {
         const int64_t extent = channels->shape.dims[d - missing];
@@ -380,6 +403,7 @@ static base_status prepare_channels(const op_call *call, uint32_t part, base_are
     if (!state) return base_fail_memory(report);
     state->function = find(call).function;
     state->left = part == 0;
+    state->dtype = call->inputs[part].type.dtype;
     state->width = block_of(call->outputs[0].type.layout, shape->dims[1]);
     state->blocks = (shape->dims[1] + state->width - 1) / state->width;
     state->points = 1;

@@ -86,8 +86,12 @@ static bool accepts_plain(const op_call *call, const rt_environment *environment
 static bool accepts_fill(const op_call *call, const rt_environment *environment) {
     const op_type *result = &call->outputs[0].type;
     if (accepts_plain(call, environment)) return true;
-    return !op_attribute_find(&call->attributes, "value") && op_dtype_bytes(result->dtype) &&
-           result->layout != OP_LAYOUT_PACKED && call->inputs[0].type.layout == OP_LAYOUT_ROW_MAJOR;
+    const op_attribute *value = op_attribute_find(&call->attributes, "value");
+    bool zero = !value || value->kind == OP_ATTRIBUTE_TENSOR;
+    for (size_t i = 0; value && zero && i < op_dtype_bytes(result->dtype); i++)
+        zero = ((const char *)value->as.tensor->data)[i] == 0;
+    return zero && op_dtype_bytes(result->dtype) && result->layout != OP_LAYOUT_PACKED &&
+           call->inputs[0].type.layout == OP_LAYOUT_ROW_MAJOR;
 }
 
 static base_status prepare_fill(const op_call *call, const rt_environment *environment, base_arena *arena,

@@ -125,11 +125,16 @@ extern const rt_kernel rt_kernel_packed_halves; /* of 16 bits (packed_halves.c) 
 extern const rt_kernel rt_kernel_packed_recurrent;
 /* Conv of each channel by itself, where channels lie side by side (depthwise.c). */
 extern const rt_kernel rt_kernel_depthwise;
+/* Conv of 16 bits, where channels lie side by side (half_convolution.c). */
+extern const rt_kernel rt_kernel_half_convolution;
+extern const rt_kernel rt_kernel_half_transposed; /* ConvTranspose likewise (half_transposed.c) */
 /* Conv of single points, from weights in tiles (pointwise.c). */
 extern const rt_kernel rt_kernel_pointwise;
 
 /* MaxPool where channels are innermost (pool_channels.c). */
 extern const rt_kernel rt_kernel_pool_channels;
+/* Pools of 16 bits where channels lie side by side (half_pool.c). */
+extern const rt_kernel rt_kernel_half_pool;
 
 #define OP(code, text, domain, since, imin, imax, omin, omax, attributes, inference, in_place, view, flags,  \
            kernel, family)                                                                                   \

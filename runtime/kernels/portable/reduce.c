@@ -331,7 +331,7 @@ static bool plan_map(const op_call *call, reduce_shape *shape) {
     const int32_t rank = x->shape.rank;
     bool marks[OP_MAX_RANK] = {false}, positions = true;
     int64_t count = 0, points = 1;
-    if (x->kind != OP_KIND_TENSOR || x->dtype != OP_FLOAT || x->layout >= OP_LAYOUT_PACKED || rank < 3 ||
+    if (x->kind != OP_KIND_TENSOR || (x->dtype != OP_FLOAT && !rt_is_half(x->dtype)) || x->layout >= OP_LAYOUT_PACKED || rank < 3 ||
         !op_shape_known(&x->shape))
         return false;
     if (op_input_present(call, 1) &&
@@ -428,9 +428,7 @@ static base_status run_half(const rt_prepared *prepared, const op_tensor *inputs
     const reduce_shape *shape;
     base_status status = shape_of_run(prepared, inputs, outputs, &fresh, &shape, report);
     if (status != BASE_OK) return status;
-    int64_t from = 0, to = 0;
-    op_shape_elements(&inputs[0].type.shape, &from);
-    op_shape_elements(&outputs[0].type.shape, &to);
+    const int64_t from = rt_stored_elements(&inputs[0].type), to = rt_stored_elements(&outputs[0].type);
     float *wide = scratch, *results = wide + from;
     op_dtype dtype = inputs[0].type.dtype;
     rt_half_load(dtype, wide, inputs[0].data, from);
@@ -460,11 +458,9 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     prepared->state = state;
     prepared->run = rt_is_half(dtype) ? run_half : run;
     if (rt_is_half(dtype)) {
-        int64_t from, to;
+        const int64_t from = rt_stored_elements(&call->inputs[0].type), to = rt_stored_elements(&call->outputs[0].type);
         size_t count;
-        if (!op_shape_elements(&call->inputs[0].type.shape, &from) ||
-            !op_shape_elements(&call->outputs[0].type.shape, &to) ||
-            !base_size_add((size_t)from, (size_t)to, &count) ||
+        if (!base_size_add((size_t)from, (size_t)to, &count) ||
             !base_size_multiply(count, sizeof(float), &prepared->scratch_bytes)) {
             return base_fail_memory(report);
         }

@@ -67,6 +67,13 @@ static arrangement arrange(op_layout layout, int64_t channels) {
             }                                                                                                \
             return;                                                                                          \
         }                                                                                                    \
+        if (source > 1 && block > 1 && channel % 16 == 0 && width % 16 == 0 && source % 16 == 0) {               \
+            for (int64_t i = 0; i < width; i += 16) { /* 16 channels lie side by side in both */             \
+                const type *from = x + (channel + i) / source * source * size + (channel + i) % source;      \
+                for (int64_t p = 0; p < size; p++) memcpy(y + p * block + i, from + p * source, 16 * sizeof *y); \
+            }                                                                                                \
+            return;                                                                                          \
+        }                                                                                                    \
         /* A few positions at a time, so that what is read and written side by side stays in the cache. */   \
         for (int64_t first = 0; first < size; first += STRIP) {                                              \
             const int64_t last = first + STRIP < size ? first + STRIP : size;                                \

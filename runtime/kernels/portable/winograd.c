@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* winograd.c: Conv of 3x3 windows, or of 3 or 5 elements along one axis, at stride 1 by Winograd's minimal filtering, in float.
+/* winograd.c: Conv of 3x3 windows, or of 3 or 5 elements along one axis, at stride 1 by Winograd's minimal filtering, in float; in
+ * float16 and bfloat16, where channels lie innermost, with transforms and products in float.
  *
  * The output is cut into tiles of 4x4, each of which sees 6x6 elements of the input. Both are transformed, and a tile's
  * convolution becomes 36 products, one for each point of the transform, where the direct form has 144:
@@ -26,7 +27,7 @@
  */
 #include "ir/operators/window.h"
 #include "runtime/kernels/portable/cost.h"
-#include "runtime/kernels/portable/lanes.h"
+#include "runtime/kernels/portable/half_lanes.h"
 #include "runtime/kernels/portable/product.h"
 #include <string.h>
 
@@ -61,6 +62,8 @@ typedef double doubles __attribute__((vector_size(DOUBLES * sizeof(double)), may
 
 typedef struct winograd {
     op_layout layout;
+    op_dtype dtype;
+    int64_t element; /* bytes */
     int64_t images, channels, filters;
     int64_t input[2], output[2], before[2]; /* height, width */
     int line;                               /* the axis along which windows lie; -1: they are 3x3 */
@@ -81,10 +84,11 @@ typedef struct winograd {
 
 typedef struct winograd_job {
     const winograd *shape;
-    const float *x, *weights, *bias, *residual;
+    const char *x, *weights, *bias, *residual;
     const float *u; /* the transformed weights */
     float *own;     /* where they are made */
-    float *y, *v, *m;
+    char *y;
+    float *v, *m;
     int64_t first, count;              /* the tiles of this block */
     int64_t first_filter, next_filter; /* of M; multiples of RT_PANEL */
 } winograd_job;
@@ -121,7 +125,7 @@ static size_t transformed_bytes(const winograd *shape) {
 
 /* Of the constant. */
 static size_t weights_bytes(const winograd *shape) {
-    return shape->transforms ? (size_t)(shape->weights * pairs(shape)) * sizeof(float)
+    return shape->transforms ? (size_t)(shape->weights * pairs(shape)) * (size_t)shape->element
                              : transformed_bytes(shape);
 }
 
@@ -233,14 +237,17 @@ static bool read_shape(const op_call *call, const rt_environment *environment, b
     const op_type *x = &call->inputs[0].type, *y = &call->outputs[0].type;
     const op_shape *weights = &call->inputs[1].type.shape;
     op_window window;
-    if (call->code != OP_CONV || x->dtype != OP_FLOAT || x->shape.rank < 3 || x->shape.rank > 4 ||
+    if (call->code != OP_CONV || (x->dtype != OP_FLOAT && !rt_is_half(x->dtype)) || x->shape.rank < 3 || x->shape.rank > 4 ||
         weights->rank != x->shape.rank)
         return false;
     if (!op_shape_known(&x->shape) || !op_shape_known(&y->shape) || !op_shape_known(weights)) return false;
     if (op_attribute_integer(&call->attributes, "group", 1) != 1 || x->layout != y->layout) return false;
     if (x->layout >= OP_LAYOUT_PACKED) return false;
+    if (rt_is_half(x->dtype) && x->layout != OP_LAYOUT_NC16 && x->layout != OP_LAYOUT_NHWC) return false;
     if (op_window_read(call, weights->dims + 2, &window, NULL) != BASE_OK) return false;
     *shape = (winograd){.layout = x->layout,
+                        .dtype = x->dtype,
+                        .element = (int64_t)op_dtype_bytes(x->dtype),
                         .images = x->shape.dims[0],
                         .channels = x->shape.dims[1],
                         .filters = weights->dims[0],
@@ -335,13 +342,15 @@ static inline __attribute__((always_inline)) void copy_together(float *to, const
 /* The weights of `count` pairs. Weight k of pair i lies at weights[k * pairs + i], point p of it comes to u[p * step + i]. The points
  * of some pairs are put together first: written one by one, with a power of two between them, they would push each other out of the
  * caches. */
-RT_CLONES static void transform_weights(const winograd *shape, const float *weights, int64_t pairs,
-                                        int64_t count, float *u, int64_t step) {
+RT_CLONES static void transform_weights(const winograd *shape, op_dtype dtype, const void *weights,
+                                        int64_t pairs, int64_t count, float *u, int64_t step) {
     _Alignas(64) float from[WEIGHTS][TOGETHER] = {{0}}, to[POINTS][TOGETHER];
     for (int64_t first = 0; first < count; first += TOGETHER) {
         const int64_t some = count - first < TOGETHER ? count - first : TOGETHER;
-        for (int64_t k = 0; k < shape->weights; k++)
-            copy_together(from[k], weights + k * pairs + first, some);
+        for (int64_t k = 0; k < shape->weights; k++) {
+            if (dtype == OP_FLOAT) copy_together(from[k], (const float *)weights + k * pairs + first, some);
+            else rt_half_load(dtype, from[k], (const uint16_t *)weights + k * pairs + first, some);
+        }
         if (shape->line < 0) transform_together(from, to);
         else if (shape->weights == WINDOW) transform_line(from, WINDOW, to);
         else transform_line(from, MOST_LINE_WEIGHTS, to);
@@ -424,6 +433,10 @@ typedef float loose_4 __attribute__((vector_size(16), may_alias, aligned(4)));
 #define TARGET
 #define LIMIT RT_LIMIT_4
 #define SOME some_4
+#define WIDEN_HALF(from) rt_any_half_4(from)
+#define WIDEN_BRAIN(from) rt_brain_4(from)
+#define NARROW_HALF(floats, to) RT_STORE_HALF_4(floats, to)
+#define NARROW_BRAIN(floats, to) RT_STORE_BRAIN_4(floats, to)
 #define NAME(function) function##_4
 #include "runtime/kernels/portable/winograd_steps.h"
 
@@ -435,10 +448,14 @@ typedef float loose_8 __attribute__((vector_size(32), may_alias, aligned(4)));
 #define LANES 8
 #define VECTOR rt_floats_8
 #define LOOSE loose_8
-#define TARGET __attribute__((target("avx2")))
+#define TARGET __attribute__((target("avx2,f16c")))
 #define LIMIT RT_LIMIT_8
 #define SOME(from, count)                                                                                    \
     _mm256_maskload_ps(from, _mm256_loadu_si256((const __m256i_u *)(some_words + 8 - (count))))
+#define WIDEN_HALF(from) RT_LOAD_HALF_8(, from)
+#define WIDEN_BRAIN(from) RT_LOAD_BRAIN_8(, from)
+#define NARROW_HALF(floats, to) RT_STORE_HALF_8((__m256)(floats), to)
+#define NARROW_BRAIN(floats, to) RT_STORE_BRAIN_8((__m256)(floats), to)
 #define NAME(function) function##_8
 #include "runtime/kernels/portable/winograd_steps.h"
 
@@ -449,6 +466,10 @@ typedef float loose_16 __attribute__((vector_size(64), may_alias, aligned(4)));
 #define TARGET __attribute__((target("avx512f")))
 #define LIMIT RT_LIMIT_16
 #define SOME(from, count) _mm512_maskz_loadu_ps((__mmask16)((1u << (count)) - 1), from)
+#define WIDEN_HALF(from) RT_LOAD_HALF_16(, from)
+#define WIDEN_BRAIN(from) RT_LOAD_BRAIN_16(, from)
+#define NARROW_HALF(floats, to) RT_STORE_HALF_16((__m512)(floats), to)
+#define NARROW_BRAIN(floats, to) RT_STORE_BRAIN_16((__m512)(floats), to)
 #define NAME(function) function##_16
 #include "runtime/kernels/portable/winograd_steps.h"
 #endif
@@ -457,7 +478,7 @@ typedef float loose_16 __attribute__((vector_size(64), may_alias, aligned(4)));
 static const winograd_steps *best_steps(op_layout layout) {
 #if defined(__x86_64__) && defined(__GNUC__)
     if (layout != OP_LAYOUT_NC8 && __builtin_cpu_supports("avx512f")) return &steps_16;
-    if (__builtin_cpu_supports("avx2")) return &steps_8;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) return &steps_8;
 #endif
     (void)layout;
     return &steps_4;
@@ -565,8 +586,9 @@ static void transform_and_multiply(const winograd_job *job, float *own, int64_t 
         const int64_t end = shape->channels - first < most ? shape->channels : first + most;
         const int64_t some = (end - first) * RT_PANEL;
         for (int64_t p = 0; p < count; p++)
-            transform_weights(shape, job->weights + (panel + p) * width + first * RT_PANEL, pairs(shape),
-                              some, own + p * some, step);
+            transform_weights(shape, shape->dtype,
+                              job->weights + ((panel + p) * width + first * RT_PANEL) * shape->element,
+                              pairs(shape), some, own + p * some, step);
         for (int64_t point = 0; point < shape->points; point++)
             multiply_channels(job, own + point * step, some, point, panel, count, first, end);
     }
@@ -623,7 +645,8 @@ static void transform_member(void *context, int member, int members) {
     const int64_t first = parts * member / members * RT_PANEL,
                   next = parts * (member + 1) / members * RT_PANEL;
     const int64_t end = next < count ? next : count;
-    transform_weights(job->shape, job->weights + first, count, end - first, job->own + first, count);
+    transform_weights(job->shape, OP_FLOAT, job->weights + (size_t)first * sizeof(float), count, end - first,
+                      job->own + first, count);
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
@@ -742,11 +765,12 @@ static base_status pack_weights(const op_call *call, const rt_environment *envir
     winograd shape;
     if (input != 1 || !read_shape(call, environment, true, &shape))
         return base_fail(report, BASE_INVALID, "input %u of this convolution has no Winograd form", input);
-    const float *weights = plain->data;
+    const size_t size = (size_t)shape.element;
+    const char *weights = plain->data;
     for (int64_t filter = 0; filter < shape.filters; filter++) {
-        for (int64_t channel = 0; channel < shape.channels; channel++, weights += shape.weights) {
-            for (int64_t k = 0; k < shape.weights; k++)
-                ((float *)packed)[k * pairs(&shape) + pair_at(&shape, filter, channel)] = weights[k];
+        for (int64_t channel = 0; channel < shape.channels; channel++) {
+            for (int64_t k = 0; k < shape.weights; k++, weights += size)
+                memcpy((char *)packed + (size_t)(k * pairs(&shape) + pair_at(&shape, filter, channel)) * size, weights, size);
         }
     }
     return BASE_OK;
@@ -761,7 +785,7 @@ static void find_pair(const winograd *shape, int64_t pair, int64_t *filter, int6
 }
 
 /* Pairs [first, end), transformed: point p of the first comes to u[p * step]. */
-static void pack_pairs(const winograd *shape, const float *weights, int64_t first, int64_t end, float *u,
+static void pack_pairs(const winograd *shape, const void *weights, int64_t first, int64_t end, float *u,
                        int64_t step) {
     for (; first < end; first += TOGETHER, u += TOGETHER) {
         const int64_t some = end - first < TOGETHER ? end - first : TOGETHER;
@@ -771,10 +795,13 @@ static void pack_pairs(const winograd *shape, const float *weights, int64_t firs
             find_pair(shape, first + i, &filter, &channel);
             for (int64_t k = 0; k < shape->weights; k++)
                 beside[k][i] = filter < shape->filters
-                                   ? weights[(filter * shape->channels + channel) * shape->weights + k]
+                                   ? (float)rt_element_load(shape->dtype, weights,
+                                                            (filter * shape->channels + channel) *
+                                                                    shape->weights +
+                                                                k)
                                    : 0;
         }
-        transform_weights(shape, beside[0], TOGETHER, some, u, step);
+        transform_weights(shape, OP_FLOAT, beside[0], TOGETHER, some, u, step);
     }
 }
 

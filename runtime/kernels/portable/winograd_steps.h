@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* winograd_steps.h: what winograd.c does before and after the products, for vectors of one width. It includes this once for each, with
  * LANES, VECTOR (so many floats), LOOSE (the same, aligned to single floats), TARGET (the attribute that lets a function use them),
- * LIMIT, SOME (the first `count` floats at an address, then zeros) and NAME(function) defined. Every width gives the same bits: lanes are channels or tiles, which do not meet here.
+ * LIMIT, SOME (the first `count` floats at an address, then zeros), WIDEN_HALF(from), WIDEN_BRAIN(from), NARROW_HALF(floats, to) and
+ * NARROW_BRAIN(floats, to) of LANES numbers of 16 bits, and NAME(function) defined. Every width gives the same bits: lanes are channels or
+ * tiles, which do not meet here.
  */
 
 /* B' applied to six values that lie `step` apart. */
@@ -29,6 +31,18 @@
         (out)[2 * (out_step)] = sum + 4 * far;                                                               \
         (out)[3 * (out_step)] = difference + 8 * apart + (in)[5 * (step)];                                   \
     } while (0)
+
+/* The first `count` numbers of 16 bits at an address, LANES at most, then zeros; and the way back, of whole vectors. */
+TARGET static inline VECTOR NAME(widen)(op_dtype dtype, const void *from, int64_t count) {
+    uint16_t some[LANES] = {0};
+    if (count < LANES) from = memcpy(some, from, (size_t)count * sizeof *some);
+    return dtype == OP_FLOAT16 ? (VECTOR)WIDEN_HALF(from) : (VECTOR)WIDEN_BRAIN(from);
+}
+
+TARGET static inline void NAME(narrow)(op_dtype dtype, VECTOR floats, uint16_t *to) {
+    if (dtype == OP_FLOAT16) NARROW_HALF(floats, to);
+    else NARROW_BRAIN(floats, to);
+}
 
 /* What the tile sees, row by row, as 36 addresses of `count` floats, LANES at most: to[point * step] gets the points. */
 TARGET static inline void NAME(transform_input)(const float *const *seen, int64_t count, float *to,
@@ -74,29 +88,37 @@ TARGET static void NAME(enter_channels)(const winograd_job *job, int64_t tile) {
     const winograd *shape = job->shape;
     const tile_place place = place_of(shape, job->first + tile);
     const int64_t area = shape->input[0] * shape->input[1], step = pixel_step(shape, shape->channels);
-    const float *x = job->x + place.image * image_floats(shape, shape->channels, area), *seen[POINTS];
+    const char *x = job->x + place.image * image_floats(shape, shape->channels, area) * shape->element;
+    const float *seen[POINTS];
     int64_t pixels[POINTS];
+    VECTOR widened[POINTS];
     find_pixels(shape, &place, pixels);
     const int64_t ahead = place.column - shape->before[1] + EDGE;
     const int64_t end = ahead + OUTPUTS < shape->input[1] ? ahead + OUTPUTS : shape->input[1];
     for (int64_t chunk = 0; chunk * LANES < shape->channels; chunk++) {
-        const float *from = x + chunk_offset(shape, chunk, area, LANES);
+        const char *from = x + chunk_offset(shape, chunk, area, LANES) * shape->element;
         /* After the last channel of a pixel stands the next pixel, or nothing; in a block, zeros. */
         const int64_t count = shape->layout == OP_LAYOUT_NHWC ? shape->channels - chunk * LANES : LANES;
-        for (int i = 0; i < POINTS; i++) seen[i] = pixels[i] < 0 ? zeros : from + pixels[i] * step;
+        for (int i = 0; i < POINTS; i++) {
+            seen[i] = pixels[i] < 0 ? zeros : (const float *)(const void *)(from + pixels[i] * step * shape->element);
+            if (shape->dtype == OP_FLOAT || pixels[i] < 0) continue;
+            widened[i] = NAME(widen)(shape->dtype, seen[i], count);
+            seen[i] = (const float *)&widened[i];
+        }
         for (int r = 0; r < EDGE; r++) {
             const int64_t row = place.row - shape->before[0] + r;
             if (row < 0 || row >= shape->input[0]) continue;
             for (int64_t column = ahead; column < end; column++)
-                __builtin_prefetch(from + (row * shape->input[1] + column) * step);
+                __builtin_prefetch(from + (row * shape->input[1] + column) * step * shape->element);
         }
-        NAME(transform_input)(seen, count, job->v + tile * shape->depth + chunk * LANES, shape->v_point);
+        NAME(transform_input)(seen, shape->dtype == OP_FLOAT ? count : LANES, job->v + tile * shape->depth + chunk * LANES, shape->v_point);
     }
 }
 
 /* Some of a pixel's channels, fewer than a vector has: the rest of a block is zeros. */
-static void NAME(leave_some)(const float *output, int64_t count, bool padded, float *to) {
-    for (int64_t k = 0; k < (padded ? LANES : count); k++) to[k] = k < count ? output[k] : 0;
+static void NAME(leave_some)(const void *output, size_t element, int64_t count, bool padded, char *to) {
+    memcpy(to, output, (size_t)count * element);
+    if (padded) memset(to + (size_t)count * element, 0, (size_t)(LANES - count) * element);
 }
 
 /* What is left of one chunk of filters: bias, residual and activation, and into the image. `pixels`: where each output lies in it,
@@ -106,23 +128,31 @@ TARGET static inline void NAME(leave_chunk)(const winograd_job *job, int64_t chu
     const winograd *shape = job->shape;
     const int64_t rest = shape->filters - chunk * LANES, count = rest < LANES ? (rest < 0 ? 0 : rest) : LANES;
     const int64_t at = image + chunk_offset(shape, chunk, shape->output[0] * shape->output[1], LANES);
-    const bool padded = shape->layout != OP_LAYOUT_NHWC;
+    const bool padded = shape->layout != OP_LAYOUT_NHWC, wide = shape->dtype == OP_FLOAT;
     float bias[LANES] = {0};
-    if (shape->bias && count) memcpy(bias, job->bias + chunk * LANES, (size_t)count * sizeof(float));
+    if (shape->bias && count && wide) memcpy(bias, job->bias + chunk * LANES * shape->element, (size_t)count * sizeof(float));
+    else if (shape->bias && count) rt_half_load(shape->dtype, bias, (const uint16_t *)(const void *)job->bias + chunk * LANES, count);
     for (int64_t i = 0; i < number; i++) {
         outputs[i] += *(const LOOSE *)bias;
         if (!job->residual || pixels[i] < 0) continue;
-        const float *residual = job->residual + at + pixels[i];
-        if (count == LANES) outputs[i] += *(const LOOSE *)residual;
+        const char *residual = job->residual + (at + pixels[i]) * shape->element;
+        if (!wide) outputs[i] += NAME(widen)(shape->dtype, residual, count);
+        else if (count == LANES) outputs[i] += *(const LOOSE *)(const void *)residual;
         else
-            for (int64_t k = 0; k < count; k++) ((float *)&outputs[i])[k] += residual[k];
+            for (int64_t k = 0; k < count; k++) ((float *)&outputs[i])[k] += ((const float *)(const void *)residual)[k];
     }
     NAME(finish)(shape, outputs, number);
     for (int64_t i = 0; i < number; i++) {
         if (pixels[i] < 0) continue;
-        float *to = job->y + at + pixels[i];
-        if (count == LANES) *(LOOSE *)to = outputs[i];
-        else NAME(leave_some)((const float *)&outputs[i], count, padded, to);
+        char *to = job->y + (at + pixels[i]) * shape->element;
+        uint16_t some[LANES];
+        if (wide && count == LANES) *(LOOSE *)(void *)to = outputs[i];
+        else if (wide) NAME(leave_some)(&outputs[i], sizeof(float), count, padded, to);
+        else if (count == LANES) NAME(narrow)(shape->dtype, outputs[i], (uint16_t *)(void *)to);
+        else {
+            NAME(narrow)(shape->dtype, outputs[i], some);
+            NAME(leave_some)(some, sizeof *some, count, padded, to);
+        }
     }
 }
 
@@ -153,18 +183,20 @@ TARGET static void NAME(enter_lines)(const winograd_job *job, int64_t tile) {
     const winograd *shape = job->shape;
     const tile_place place = place_of(shape, job->first + tile);
     const int64_t area = shape->input[0] * shape->input[1], step = pixel_step(shape, shape->channels);
-    const float *x = job->x + place.image * image_floats(shape, shape->channels, area);
+    const char *x = job->x + place.image * image_floats(shape, shape->channels, area) * shape->element;
     const int64_t first = (shape->line ? place.column : place.row) - shape->before[shape->line];
     const int64_t begin = shape->line ? place.row * shape->input[1] : place.column;
     const int64_t along = shape->line ? 1 : shape->input[1];
     for (int64_t chunk = 0; chunk * LANES < shape->channels; chunk++) {
-        const float *from = x + chunk_offset(shape, chunk, area, LANES);
+        const char *from = x + chunk_offset(shape, chunk, area, LANES) * shape->element;
         const int64_t count = shape->layout == OP_LAYOUT_NHWC ? shape->channels - chunk * LANES : LANES;
         VECTOR d[LINE_POINTS];
         for (int i = 0; i < LINE_POINTS; i++) {
             const bool inside = first + i >= 0 && first + i < shape->input[shape->line];
-            const float *seen = inside ? from + (begin + (first + i) * along) * step : zeros;
-            d[i] = count < LANES ? SOME(seen, count) : *(const LOOSE *)seen;
+            const float *seen =
+                inside ? (const float *)(const void *)(from + (begin + (first + i) * along) * step * shape->element) : zeros;
+            d[i] = shape->dtype != OP_FLOAT ? NAME(widen)(shape->dtype, seen, count)
+                   : count < LANES ? SOME(seen, count) : *(const LOOSE *)seen;
         }
         float *to = job->v + tile * shape->depth + chunk * LANES;
         const VECTOR ones = d[2] + d[6] - 4.25f * d[4], odd_ones = d[1] + d[5] - 4.25f * d[3];
@@ -234,7 +266,7 @@ TARGET static void NAME(enter_rows)(const winograd_job *job, int64_t group) {
     }
     float *to = job->v + tile / RT_PANEL * shape->channels * RT_PANEL + tile % RT_PANEL;
     for (int64_t channel = 0; channel < shape->channels; channel++) {
-        const float *x = job->x + channel * area;
+        const float *x = (const float *)(const void *)job->x + channel * area;
         for (int64_t k = 0; k < LANES; k++)
             for (int i = 0; i < POINTS; i++) seen[i][k] = pixels[k][i] < 0 ? 0 : x[pixels[k][i]];
         NAME(transform_input)(addresses, LANES, to + channel * RT_PANEL, shape->v_point);
@@ -263,9 +295,9 @@ TARGET static void NAME(leave_rows)(const winograd_job *job, int64_t group) {
     int64_t at[OUTPUTS * OUTPUTS][LANES];
     NAME(find_outputs)(job, group, at);
     for (int64_t filter = 0; filter < shape->filters; filter++) {
-        const float bias = shape->bias ? job->bias[filter] : 0;
-        const float *residual = job->residual ? job->residual + filter * area : NULL;
-        float *y = job->y + filter * area;
+        const float bias = shape->bias ? ((const float *)(const void *)job->bias)[filter] : 0;
+        const float *residual = job->residual ? (const float *)(const void *)job->residual + filter * area : NULL;
+        float *y = (float *)(void *)job->y + filter * area;
         VECTOR outputs[OUTPUTS * OUTPUTS];
         float *floats = (float *)outputs;
         NAME(transform_output)
@@ -297,4 +329,8 @@ static const winograd_steps NAME(steps) = {LANES,
 #undef TARGET
 #undef LIMIT
 #undef SOME
+#undef WIDEN_HALF
+#undef WIDEN_BRAIN
+#undef NARROW_HALF
+#undef NARROW_BRAIN
 #undef NAME

@@ -22,7 +22,7 @@ typedef struct windows {
 } windows;
 
 /* An application of random extents. */
-static void draw(application *app, const windows *of, uint64_t *seed, bool residual) {
+static void draw(application *app, op_dtype dtype, const windows *of, uint64_t *seed, bool residual) {
     static const char *const activations[] = {"",        "Relu",  "LeakyRelu", "Clip",
                                               "Sigmoid", "Swish", "HardSwish"};
     const int64_t fewest = rt_winograd_is_predicted(8, 8, &one_thread) ? 8 : 16;
@@ -36,9 +36,9 @@ static void draw(application *app, const windows *of, uint64_t *seed, bool resid
         x[i + 2] = random_range(seed, of->extents[i], 20);
     }
     application_init(app, OP_CONV);
-    application_random(app, OP_FLOAT, rank, x, seed);
-    application_random(app, OP_FLOAT, rank, weights, seed);
-    if (random_range(seed, 0, 1)) application_random(app, OP_FLOAT, 1, DIMS(filters), seed);
+    application_random(app, dtype, rank, x, seed);
+    application_random(app, dtype, rank, weights, seed);
+    if (random_range(seed, 0, 1)) application_random(app, dtype, 1, DIMS(filters), seed);
     else application_absent(app);
     for (int32_t i = 0; i < 2 * of->rank; i++)
         if (of->extents[i % of->rank] > 1) pads[i] = random_range(seed, 0, 2);
@@ -49,7 +49,7 @@ static void draw(application *app, const windows *of, uint64_t *seed, bool resid
     if (activation[0]) application_text(app, "ouro.activation", activation);
     application_real(app, "ouro.alpha", -0.25f);
     application_real(app, "ouro.beta", 0.75f);
-    if (residual) application_random(app, OP_FLOAT, rank, y, seed);
+    if (residual) application_random(app, dtype, rank, y, seed);
 }
 
 /* Runs the application in `layout` by Winograd in as many blocks as fit into `scratch` bytes; the output, row-major. */
@@ -113,7 +113,7 @@ static void compare_with_direct(const windows *of, const op_layout *layouts, siz
         uint64_t seed = trial;
         const bool residual = trial % 3 == 0;
         application app;
-        draw(&app, of, &seed, residual);
+        draw(&app, OP_FLOAT, of, &seed, residual);
         application_run(&app, "portable.convolution", 1);
         const op_tensor expected = app.outputs[0];
         for (size_t i = 0; i < layout_count; i++) {
@@ -192,6 +192,37 @@ static void test_many_channels(void **state) {
     }
 }
 
+/* In 16 bits, where channels lie innermost: beside the direct kernel, and the same bits whatever the blocks, threads and weights. */
+static void test_sixteen_bits(void **state) {
+    (void)state;
+    static const op_dtype types[] = {OP_FLOAT16, OP_BFLOAT16};
+    static const windows kinds[] = {{2, {3, 3}}, {2, {3, 3}}, {2, {1, 3}}, {2, {5, 1}}, {1, {5}}};
+    for (uint64_t trial = 1; trial <= 40; trial++) {
+        uint64_t seed = trial;
+        const bool residual = trial % 3 == 0;
+        const op_dtype dtype = types[trial % 2];
+        const op_layout layout = trial % 4 < 2 ? OP_LAYOUT_NC16 : OP_LAYOUT_NHWC;
+        application app;
+        draw(&app, dtype, &kinds[trial % 5], &seed, residual);
+        application_run(&app, "portable.convolution", 1);
+        const op_tensor expected = app.outputs[0];
+        const op_tensor all = run_winograd(&app, "portable.winograd", layout, SIZE_MAX, 1, false);
+        const op_tensor blocks = run_winograd(&app, "portable.winograd", layout, 600000, 2, residual);
+        const op_tensor transforming =
+            run_winograd(&app, "portable.winograd_transforming", layout, SIZE_MAX, 1 + (int)(trial % 3), false);
+        int64_t count;
+        assert_true(op_shape_elements(&expected.type.shape, &count));
+        /* Both are rounded: neighbours of 11 or 8 bits, of sums that differ in the last digits of floats. */
+        for (int64_t k = 0; k < count; k++)
+            application_check_near(application_element(&all, k), application_element(&expected, k),
+                                   dtype == OP_FLOAT16 ? 0x1p-9 : 0x1p-6, trial, k);
+        if (memcmp(all.data, blocks.data, all.bytes) != 0) fail_msg("seed %" PRIu64 ": blocks or threads change the result", trial);
+        if (memcmp(all.data, transforming.data, all.bytes) != 0)
+            fail_msg("seed %" PRIu64 ": weights transformed in the run are others", trial);
+        application_free(&app);
+    }
+}
+
 static void expect_refused(application *app) {
     rt_cost cost;
     assert_int_equal(application_infer(app), BASE_OK);
@@ -251,6 +282,7 @@ int main(void) {
         cmocka_unit_test(test_equals_the_direct_convolution),
         cmocka_unit_test(test_lines),
         cmocka_unit_test(test_many_channels),
+        cmocka_unit_test(test_sixteen_bits),
         cmocka_unit_test(test_refuses),
         cmocka_unit_test(test_scratch_limits_blocks),
     };
