@@ -56,8 +56,10 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
     }
     const rt_kernel *portable = portable_kernels[code];
     if (index == 0) return portable != &rt_kernel_none ? portable : NULL;
-    if (index == 1 && (code == OP_MAX_POOL || code == OP_AVERAGE_POOL || code == OP_GLOBAL_AVERAGE_POOL || code == OP_GLOBAL_MAX_POOL))
-        return &rt_kernel_half_pool;
+    if (index == 1 && code == OP_MAX_POOL) return OP_CHOSEN(MAX_POOL, &rt_kernel_half_pool);
+    if (index == 1 && code == OP_AVERAGE_POOL) return OP_CHOSEN(AVERAGE_POOL, &rt_kernel_half_pool);
+    if (index == 1 && code == OP_GLOBAL_AVERAGE_POOL) return OP_CHOSEN(GLOBAL_AVERAGE_POOL, &rt_kernel_half_pool);
+    if (index == 1 && code == OP_GLOBAL_MAX_POOL) return OP_CHOSEN(GLOBAL_MAX_POOL, &rt_kernel_half_pool);
     if (code != OP_CONV) return NULL;
     return index == 1   ? OP_CHOSEN(CONV, &rt_kernel_winograd)
            : index == 2 ? OP_CHOSEN(CONV, &rt_kernel_winograd_transforming)
