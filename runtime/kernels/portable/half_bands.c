@@ -26,7 +26,8 @@ static int64_t block_elements(op_dtype dtype, int64_t channels) {
 }
 
 bool rt_half_set_kind(rt_half_shape *shape) {
-    if (shape->channels < 1 || shape->filters < 1) return false;
+    if (shape->channels < 1 || shape->filters < 1 || shape->group < 1) return false;
+    if (shape->channels > INT32_MAX || shape->filters > INT32_MAX || shape->group > INT32_MAX) return false;
     shape->all_channels = shape->group * shape->channels;
     shape->all_filters = shape->group * shape->filters;
     shape->by_channel = shape->group > 1 && shape->channels == 1 && shape->filters == 1;
@@ -53,7 +54,9 @@ bool rt_half_set_kind(rt_half_shape *shape) {
                                 : taps * ((shape->blocks - 1) * block_elements(shape->dtype, BLOCK) +
                                           block_elements(shape->dtype, last));
     shape->limits = rt_activation_limits(&shape->activation, &shape->low, &shape->high);
-    return true;
+    int64_t all; /* what a plan says may be anything */
+    return base_int64_multiply(shape->panel_elements, shape->panels, &all) &&
+           base_int64_multiply(all, 2 * shape->group, &all);
 }
 
 int64_t rt_half_place(const rt_half_shape *shape, int64_t filter, int64_t channel, int64_t tap) {
@@ -140,8 +143,8 @@ bool rt_half_set_extents(rt_half_shape *shape, size_t *bytes) {
         if (shape->input[i] < 0 || shape->output[i] < 0) return false;
     shape->steps = rt_half_steps_for(shape->dtype, shape->by_channel, RT_HALF_BEST);
     shape->source_width = shape->input[1];
-    shape->input_size = shape->input[0] * shape->input[1];
     if (shape->output[0] == 0 || shape->output[1] == 0 || shape->images == 0) return true;
+    if (!base_int64_multiply(shape->input[0], shape->input[1], &shape->input_size)) return false;
     simplify(shape);
     for (int i = 0; i < 2;
          i++) /* of all sizes here: the scratch of everything at once would be this at most */

@@ -17,6 +17,7 @@ static bool read_kind(const op_call *call, op_layout from, op_layout to, rt_half
         return false;
     if (op_window_read(call, weights->dims + 2, &window, NULL) != BASE_OK) return false;
     const int64_t group = op_attribute_integer(&call->attributes, "group", 1);
+    if (group < 1) return false;
     *shape = (rt_half_shape){.dtype = x->dtype,
                              .from = from,
                              .to = to,
@@ -129,7 +130,9 @@ static bool read_extents(const op_call *call, const rt_environment *environment,
                          size_t *bytes) {
     if (!accepts(call, environment) || !read_call(call, shape)) return false;
     shape->output_width = shape->output[1];
-    shape->output_size = shape->output[0] * shape->output[1];
+    if (shape->output[0] < 0 || shape->output[1] < 0 ||
+        !base_int64_multiply(shape->output[0], shape->output[1], &shape->output_size))
+        return false;
     return rt_half_set_extents(shape, bytes) &&
            base_size_multiply(*bytes, (size_t)(environment->threads > 0 ? environment->threads : 1), bytes);
 }

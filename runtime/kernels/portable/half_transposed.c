@@ -147,7 +147,8 @@ static bool read_extents(const op_call *call, const rt_environment *environment,
         rt_half_shape *shape = &state->shapes[p];
         size_t own;
         shape->output_width = y->dims[y->rank - 1];
-        shape->output_size = shape->output_width * (y->rank > 3 ? y->dims[2] : 1);
+        if (!base_int64_multiply(shape->output_width, y->rank > 3 ? y->dims[2] : 1, &shape->output_size))
+            return false;
         if (!rt_half_set_extents(shape, &own)) return false;
         if (own > *bytes) *bytes = own;
     }
