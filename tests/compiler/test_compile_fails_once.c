@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_compile_fails_once.c: one allocation of a whole compile with all its files fails, each in turn. The compile says so, or did
- * without: the files that are there are then the same as ever, and all memory is given back. A sample of the allocations; all
+ * without: the files that are there are then the same as ever, and all memory is given back. The same for a plan that is loaded and run
+ * on oneDNN, whose own allocations fail, too. A sample of the allocations; all
  * where OURO_EVERY_ALLOCATION is set. */
 #include "compiler/ouro_compiler.h"
 #include "models/models.h"
@@ -196,7 +197,84 @@ static void a_compile_without_memory_says_so(void **state) {
     for (int i = 0; i < MODELS; i++) sweep(&models[i]);
 }
 
+/* A plan for oneDNN is loaded and run; what failed, if anything, and the bytes of its output, which are freed. */
+static ouro_status run_plan(void **bytes, size_t *size, ouro_error *error) {
+    ouro_plan *plan = NULL;
+    ouro_session *session = NULL;
+    ouro_tensor_info info;
+    const void *data;
+    static float x[1 << 16];
+    const ouro_session_options options = {.threads = 2};
+    *bytes = NULL;
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = (float)(i % 17) - 8;
+    ouro_status status = ouro_plan_load(files[0], &plan, error);
+    if (status == OURO_OK) status = ouro_session_new(plan, &options, &session, error);
+    if (status == OURO_OK) {
+        assert_int_equal(ouro_plan_input_count(plan), 1);
+        assert_int_equal(ouro_plan_input(plan, 0, &info), OURO_OK);
+        assert_true(info.bytes && info.bytes <= sizeof x);
+        status = ouro_session_bind_input(session, 0, x, info.bytes, NULL, error);
+    }
+    if (status == OURO_OK) status = ouro_session_run(session, error);
+    if (status == OURO_OK) status = ouro_session_output(session, 0, &info, &data, error);
+    allocations_fail_at(0);
+    if (status == OURO_OK) {
+        *size = info.bytes;
+        *bytes = malloc(info.bytes);
+        assert_non_null(*bytes);
+        memcpy(*bytes, data, info.bytes);
+    }
+    ouro_session_free(session);
+    ouro_plan_free(plan);
+    return status;
+}
+
+/* Loading and running what oneDNN runs: each allocation fails in turn, oneDNN's own too. */
+static void a_run_without_memory_says_so(void **state) {
+    (void)state;
+    enum { RUN_SAMPLE = 60 };
+    ouro_error error;
+    void *expected, *made;
+    size_t size, length, refused = 0;
+    const compiled *c = models;
+    while (!c->threads) c++;
+    if (!allocations_are_counted()) return;
+    model *written = c->make();
+    assert_int_equal(model_write(written, AT ".onnx"), 0);
+    model_free(written);
+    if (compile(c, &error) != OURO_OK) fail_msg("%s", error.message);
+    if (run_plan(&expected, &size, &error) != OURO_OK) fail_msg("%s", error.message);
+    (void)live_blocks(); /* nor are primitives there that are made already */
+    const size_t before = allocations_count();
+    if (run_plan(&made, &length, &error) != OURO_OK) fail_msg("%s", error.message);
+    const size_t count = allocations_count() - before, step = support_allocation_step(count, RUN_SAMPLE);
+    free(made);
+    size_t held = live_blocks();
+    for (size_t at = 1; at <= count; at += step) {
+        allocations_fail_once(at);
+        const ouro_status status = run_plan(&made, &length, &error);
+        if (status != OURO_OK && (status != OURO_MACHINE || !strstr(error.message, "memory")))
+            fail_msg("allocation %zu: status %d, \"%s\"", at, (int)status, error.message);
+        if (status == OURO_OK && (length != size || memcmp(made, expected, size) != 0))
+            fail_msg("allocation %zu: another result", at);
+        free(made);
+        refused += status != OURO_OK;
+        if (run_plan(&made, &length, &error) != OURO_OK || memcmp(made, expected, size) != 0)
+            fail_msg("after allocation %zu: %s", at, error.message);
+        free(made);
+        if (status != OURO_OK && live_blocks() == held + LOST_ITERATOR) held += LOST_ITERATOR;
+        if (live_blocks() != held)
+            fail_msg("allocation %zu: %zd blocks are not given back", at, (ssize_t)(live_blocks() - held));
+    }
+    print_message("a run: %zu allocations, %zu refused\n", count, refused);
+    assert_true(refused > 0);
+    free(expected);
+    remove_files();
+    unlink(AT ".onnx");
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_compile_without_memory_says_so)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_compile_without_memory_says_so),
+                                       cmocka_unit_test(a_run_without_memory_says_so)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
