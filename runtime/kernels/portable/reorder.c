@@ -134,26 +134,32 @@ static void reorder_member(void *context, int member, int members) {
     }
 }
 
-/* Words between row-major and any other layout: matrices of positions and the channels of a block, turned round. */
+/* Words, or numbers of 16 bits, between row-major and any other layout: matrices of positions and the channels of a block, turned round. */
 static bool is_turn(const reorder *shape) {
-    return shape->element == sizeof(uint32_t) && (shape->from.block == 1 || shape->to.block == 1);
+    return (shape->element == sizeof(uint32_t) || shape->element == sizeof(uint16_t)) &&
+           (shape->from.block == 1 || shape->to.block == 1);
+}
+
+static void turn(const reorder *shape, const char *x, int64_t x_row, int64_t rows, int64_t columns, char *y, int64_t y_row) {
+    if (shape->element == sizeof(uint16_t))
+        rt_turn_halves((const uint16_t *)(const void *)x, x_row, rows, columns, (uint16_t *)(void *)y, y_row);
+    else rt_turn_words((const uint32_t *)(const void *)x, x_row, rows, columns, (uint32_t *)(void *)y, y_row);
 }
 
 /* The positions from `first` on of one block. */
-static void turn_block(const reorder *shape, const uint32_t *x, uint32_t *y, int64_t channel, int64_t first,
-                       int64_t count) {
+static void turn_block(const reorder *shape, const char *x, char *y, int64_t channel, int64_t first, int64_t count) {
     const bool spread = shape->to.block == 1; /* channels that lay together */
-    const int64_t block = spread ? shape->from.block : shape->to.block,
+    const int64_t size = (int64_t)shape->element, block = spread ? shape->from.block : shape->to.block,
                   width = shape->channels - channel < block ? shape->channels - channel : block;
+    const int64_t rows = (channel * shape->size + first) * size, blocked = (channel * shape->size + first * block) * size;
     if (spread) {
-        rt_turn_words(x + channel * shape->size + first * block, block, count, width,
-                      y + channel * shape->size + first, shape->size);
+        turn(shape, x + blocked, block, count, width, y + rows, shape->size);
         return;
     }
-    y += channel * shape->size + first * block;
-    rt_turn_words(x + channel * shape->size + first, shape->size, width, count, y, block);
+    y += blocked;
+    turn(shape, x + rows, shape->size, width, count, y, block);
     for (int64_t p = 0; p < count && width < block; p++)
-        memset(y + p * block + width, 0, (size_t)(block - width) * sizeof *y);
+        memset(y + (p * block + width) * size, 0, (size_t)((block - width) * size));
 }
 
 static void turn_member(void *context, int member, int members) {
@@ -165,11 +171,10 @@ static void turn_member(void *context, int member, int members) {
         const int64_t first = i % pieces * TURNED, block = i / pieces % wide->blocks,
                       image = i / pieces / wide->blocks;
         const int64_t count = shape->size - first < TURNED ? shape->size - first : TURNED;
-        turn_block(shape,
-                   (const uint32_t *)(const void *)job->x +
-                       image * shape->from.blocks * shape->from.block * shape->size,
-                   (uint32_t *)(void *)job->y + image * shape->to.blocks * shape->to.block * shape->size,
-                   block * wide->block, first, count);
+        const int64_t size = (int64_t)shape->element;
+        turn_block(shape, job->x + image * shape->from.blocks * shape->from.block * shape->size * size,
+                   job->y + image * shape->to.blocks * shape->to.block * shape->size * size, block * wide->block,
+                   first, count);
     }
 }
 

@@ -79,3 +79,58 @@ void rt_turn_words(const uint32_t *x, int64_t x_row, int64_t rows, int64_t colum
     }
     turn_part(x + whole_rows * x_row, x_row, rows - whole_rows, columns, y + whole_rows, y_row);
 }
+
+/* ---- of 16 bits --------------------------------------------------------------------------------------------- */
+
+enum { HALF_SQUARE = 8 };
+
+typedef uint16_t halves __attribute__((vector_size(16)));
+
+#if __has_builtin(__builtin_shufflevector)
+#define MERGE(a, b, i)                                                                                       \
+    ((words)__builtin_shufflevector(a, b, i, i + 8, i + 1, i + 9, i + 2, i + 10, i + 3, i + 11))
+#else
+#define MERGE(a, b, i)                                                                                       \
+    ((words)__builtin_shuffle(a, b, (halves){i, i + 8, i + 1, i + 9, i + 2, i + 10, i + 3, i + 11}))
+#endif
+
+static inline void turn_half_square(const uint16_t *x, int64_t x_row, uint16_t *y, int64_t y_row) {
+    halves rows[HALF_SQUARE];
+    words pairs[HALF_SQUARE], fours[HALF_SQUARE];
+    for (int i = 0; i < HALF_SQUARE; i++) memcpy(&rows[i], x + i * x_row, sizeof rows[i]);
+    for (int i = 0; i < HALF_SQUARE; i += 2) { /* two rows, side by side: the first columns, and the others */
+        pairs[i] = MERGE(rows[i], rows[i + 1], 0);
+        pairs[i + 1] = MERGE(rows[i], rows[i + 1], 4);
+    }
+    for (int i = 0; i < HALF_SQUARE; i += 4) { /* four rows, of two columns each */
+        fours[i] = LOW(pairs[i], pairs[i + 2]);
+        fours[i + 1] = HIGH(pairs[i], pairs[i + 2]);
+        fours[i + 2] = LOW(pairs[i + 1], pairs[i + 3]);
+        fours[i + 3] = HIGH(pairs[i + 1], pairs[i + 3]);
+    }
+    for (int i = 0; i < HALF_SQUARE / 2; i++) {
+        const words even = FIRST(fours[i], fours[i + 4]), odd = SECOND(fours[i], fours[i + 4]);
+        memcpy(y + 2 * i * y_row, &even, sizeof even);
+        memcpy(y + (2 * i + 1) * y_row, &odd, sizeof odd);
+    }
+}
+
+static void turn_half_part(const uint16_t *x, int64_t x_row, int64_t rows, int64_t columns, uint16_t *y,
+                           int64_t y_row) {
+    for (int64_t c = 0; c < columns; c++)
+        for (int64_t r = 0; r < rows; r++) y[c * y_row + r] = x[r * x_row + c];
+}
+
+void rt_turn_halves(const uint16_t *x, int64_t x_row, int64_t rows, int64_t columns, uint16_t *y,
+                    int64_t y_row) {
+    const int64_t whole_rows = rows - rows % HALF_SQUARE, whole_columns = columns - columns % HALF_SQUARE;
+    for (int64_t row = 0; row < whole_rows; row += SIDE) {
+        const int64_t last = row + SIDE < whole_rows ? row + SIDE : whole_rows;
+        for (int64_t c = 0; c < whole_columns; c += HALF_SQUARE)
+            for (int64_t r = row; r < last; r += HALF_SQUARE)
+                turn_half_square(x + r * x_row + c, x_row, y + c * y_row + r, y_row);
+        turn_half_part(x + row * x_row + whole_columns, x_row, last - row, columns - whole_columns,
+                       y + whole_columns * y_row + row, y_row);
+    }
+    turn_half_part(x + whole_rows * x_row, x_row, rows - whole_rows, columns, y + whole_rows, y_row);
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* turn.h: matrices of words of four bytes, turned round: what transpositions and changes of layout are made of. */
+/* turn.h: matrices of words of four bytes, or of 16 bits, turned round: what transpositions and changes of layout are made of. */
 #ifndef OURO_TURN_H
 #define OURO_TURN_H
 
@@ -8,5 +8,7 @@
 /* y[c * y_row + r] = x[r * x_row + c] for r < rows, c < columns. The matrices do not overlap. */
 void rt_turn_words(const uint32_t *x, int64_t x_row, int64_t rows, int64_t columns, uint32_t *y,
                    int64_t y_row);
+void rt_turn_halves(const uint16_t *x, int64_t x_row, int64_t rows, int64_t columns, uint16_t *y,
+                    int64_t y_row);
 
 #endif
