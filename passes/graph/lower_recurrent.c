@@ -531,18 +531,6 @@ static bool packs_products(const pass_context *context, const recurrence *k) {
     return is_primitive(context, &call);
 }
 
-/* The first kernel that has a wish is the one that select-layouts will take. */
-static const rt_kernel *wishing_kernel(const op_call *call, const rt_environment *environment) {
-    const rt_kernel *kernel;
-    for (unsigned i = 0; (kernel = rt_kernel_candidate(call->code, i)); i++) {
-        rt_preference wish = {0};
-        if (kernel->prefer && rt_kernel_allowed(kernel, environment) &&
-            kernel->prefer(call, environment, &wish))
-            return kernel;
-    }
-    return NULL;
-}
-
 /* A kernel wins over a loop: with weights in panels, but for a single sequence that threads could share the products of; in small
  * steps, where what stands around the product costs more than it; with a primitive, but for RNN of several sequences; and
  * for several sequences where products would be packed anew in each step. docs/OPERATORS.md has the figures. */
@@ -555,7 +543,8 @@ static bool has_better(const pass_context *context, const ir_node *node, const r
     if (context->options->recurrent != PASS_RECURRENT_BEST) return true;
     if (!ir_node_call(node, arena, &call)) return false;
     const double step = (double)k->batch * (double)k->gates * (double)k->hidden * (double)k->hidden;
-    const rt_kernel *kernel = wishing_kernel(&call, environment);
+    rt_preference wish = {0}; /* select-layouts will take the kernel that has one */
+    const rt_kernel *kernel = rt_kernel_wishing(&call, environment, &wish);
     const bool alone = k->batch * k->directions == 1 && environment->threads > 1 && step >= SMALL_SINGLE;
     *better = step < (k->batch > 1 ? SMALL_STEP : SMALL_SINGLE) ||
               (kernel && kernel->backend == RT_BACKEND_PORTABLE && !alone) ||

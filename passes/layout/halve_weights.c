@@ -150,15 +150,8 @@ static bool is_product(const ir_node *node) {
 
 /* Some kernel takes this application. */
 static bool is_wished(const halver *h, const op_call *call) {
-    const rt_environment *environment = &h->context->options->environment;
-    const rt_kernel *kernel;
-    for (unsigned i = 0; (kernel = rt_kernel_candidate(call->code, i)); i++) {
-        rt_preference wish = {0};
-        if (kernel->prefer && rt_kernel_allowed(kernel, environment) &&
-            kernel->prefer(call, environment, &wish))
-            return true;
-    }
-    return false;
+    rt_preference wish = {0};
+    return rt_kernel_wishing(call, &h->context->options->environment, &wish) != NULL;
 }
 
 /* Whether a kernel reads weights of this type. */

@@ -193,19 +193,6 @@ static base_status apply(layouter *l, ir_node *node, const rt_preference *wish) 
     return BASE_OK;
 }
 
-/* The first kernel that has a wish; NULL: none. */
-static const rt_kernel *wishing_kernel(const ir_node *node, const op_call *row_major,
-                                       const rt_environment *environment, rt_preference *wish) {
-    const rt_preference before = *wish;
-    const rt_kernel *kernel;
-    for (unsigned i = 0; (kernel = rt_kernel_candidate(node->code, i)); i++) {
-        if (!kernel->prefer || !rt_kernel_allowed(kernel, environment)) continue;
-        if (kernel->prefer(row_major, environment, wish)) return kernel;
-        *wish = before;
-    }
-    return NULL;
-}
-
 /* The wish of the node's best kernel, if it can be granted. */
 static base_status try_wish(layouter *l, ir_node *node, bool *granted) {
     const rt_environment *environment = &l->context->options->environment;
@@ -214,7 +201,7 @@ static base_status try_wish(layouter *l, ir_node *node, bool *granted) {
     *granted = false;
     if (ir_input(node, 0)) wish.inputs[0] = ir_input(node, 0)->type.layout;
     if (!relaid_call(l, node, NULL, &row_major)) return base_fail_memory(l->context->report);
-    const rt_kernel *kernel = wishing_kernel(node, &row_major, environment, &wish);
+    const rt_kernel *kernel = rt_kernel_wishing(&row_major, environment, &wish);
     if (!kernel) return BASE_OK;
     for (uint32_t i = 0; i < node->input_count && i < RT_KERNEL_INPUTS; i++) {
         const ir_value *input = ir_input(node, i);

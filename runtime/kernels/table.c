@@ -28,7 +28,9 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
     }
     if (code == OP_CONV) { /* nearly twice as fast as oneDNN's */
         if (index == 0) return OP_CHOSEN(CONV, &rt_kernel_depthwise);
-        if (index == 1) return OP_CHOSEN(CONV, &rt_kernel_half_convolution); /* the only one in 16 bits that reads blocks */
+        if (index == 1)
+            return OP_CHOSEN(CONV,
+                             &rt_kernel_half_convolution); /* the only one in 16 bits that reads blocks */
         index -= 2;
     }
     if (code == OP_CONV_TRANSPOSE) { /* as for Conv */
@@ -58,13 +60,26 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
     if (index == 0) return portable != &rt_kernel_none ? portable : NULL;
     if (index == 1 && code == OP_MAX_POOL) return OP_CHOSEN(MAX_POOL, &rt_kernel_half_pool);
     if (index == 1 && code == OP_AVERAGE_POOL) return OP_CHOSEN(AVERAGE_POOL, &rt_kernel_half_pool);
-    if (index == 1 && code == OP_GLOBAL_AVERAGE_POOL) return OP_CHOSEN(GLOBAL_AVERAGE_POOL, &rt_kernel_half_pool);
+    if (index == 1 && code == OP_GLOBAL_AVERAGE_POOL)
+        return OP_CHOSEN(GLOBAL_AVERAGE_POOL, &rt_kernel_half_pool);
     if (index == 1 && code == OP_GLOBAL_MAX_POOL) return OP_CHOSEN(GLOBAL_MAX_POOL, &rt_kernel_half_pool);
     if (code != OP_CONV) return NULL;
     return index == 1   ? OP_CHOSEN(CONV, &rt_kernel_winograd)
            : index == 2 ? OP_CHOSEN(CONV, &rt_kernel_winograd_transforming)
            : index == 3 ? OP_CHOSEN(CONV, &rt_kernel_pointwise)
                         : NULL;
+}
+
+const rt_kernel *rt_kernel_wishing(const op_call *call, const rt_environment *environment,
+                                   rt_preference *wish) {
+    const rt_preference before = *wish;
+    const rt_kernel *kernel;
+    for (unsigned i = 0; (kernel = rt_kernel_candidate(call->code, i)); i++) {
+        if (!kernel->prefer || !rt_kernel_allowed(kernel, environment)) continue;
+        if (kernel->prefer(call, environment, wish)) return kernel;
+        *wish = before;
+    }
+    return NULL;
 }
 
 const rt_kernel *rt_kernel_of(op_code code, const char *name) {

@@ -23,6 +23,11 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index);
 /* The environment lets plans use it: a portable plan has nothing of another backend. */
 bool rt_kernel_allowed(const rt_kernel *kernel, const rt_environment *environment);
 
+/* The first candidate that wants tensors in layouts, of which `wish` tells those that they are likely to have; then it tells those
+ * that the kernel wants. NULL: none has a wish, and `wish` is as before. */
+const rt_kernel *rt_kernel_wishing(const op_call *call, const rt_environment *environment,
+                                   rt_preference *wish);
+
 /* The kernel of this name for the operator; NULL where this build has none. */
 const rt_kernel *rt_kernel_of(op_code code, const char *name);
 bool rt_kernel_exists(op_code code, const char *name); /* there is one */
