@@ -19,8 +19,23 @@ typedef struct kind_cost {
 
 /* Convolutions by their windows (GROUPS: pointwise ones in groups; PLANES: of each channel by itself, whose image lies by itself),
  * pools, views (a copy at most), products, products whose kernel puts the right matrix in order each time, and all else. */
-typedef enum kind { DENSE, FEW_CHANNELS, POINTWISE, GROUPS, DEPTHWISE, PLANES, INTEGERS, INTEGERS_DEPTHWISE, POOL, VIEW, PRODUCT,
-               PRODUCT_ARRANGED, NORMALIZATION, OTHER, KINDS } kind;
+typedef enum kind {
+    DENSE,
+    FEW_CHANNELS,
+    POINTWISE,
+    GROUPS,
+    DEPTHWISE,
+    PLANES,
+    INTEGERS,
+    INTEGERS_DEPTHWISE,
+    POOL,
+    VIEW,
+    PRODUCT,
+    PRODUCT_ARRANGED,
+    NORMALIZATION,
+    OTHER,
+    KINDS
+} kind;
 
 struct band_rates {
     double products; /* multiplications with addition, as in runtime/kernels/portable/cost.c */
@@ -85,7 +100,8 @@ static const band_rates wide = {.products = 125e9,
 
 const band_rates *band_rates_of(const rt_environment *environment) {
     /* The costs for AVX-512 are those of oneDNN's kernels. */
-    return rt_kernel_exists(OP_CONV, "onednn.convolution") && rt_has_wide_vectors(environment) ? &wide : &narrow;
+    return rt_kernel_exists(OP_CONV, "onednn.convolution") && rt_has_wide_vectors(environment) ? &wide
+                                                                                               : &narrow;
 }
 
 double band_far_bytes(const band_rates *rates) {
@@ -134,8 +150,9 @@ static kind kind_of(const ir_node *node, const rt_kernel *kernel) {
 
 /* What a map takes more because it does not stay in the nearest cache. */
 static double far_seconds(const band_rates *rates, double bytes) {
-    return bytes <= rates->near_bytes ? 0
-                                      : bytes * (bytes <= rates->far_bytes ? rates->near_seconds : rates->far_seconds);
+    return bytes <= rates->near_bytes
+               ? 0
+               : bytes * (bytes <= rates->far_bytes ? rates->near_seconds : rates->far_seconds);
 }
 
 /* Seconds of the products of a MatMul, and bytes of its right matrix. */
@@ -145,9 +162,9 @@ static double product_seconds(const ir_node *node, int threads, const band_rates
     for (int32_t i = 0; i < result->rank; i++) products *= (double)result->dims[i];
     const double columns = (double)result->dims[result->rank - 1], inner = (double)left->dims[left->rank - 1];
     size_t bytes;
-    *weights = rates->included                                    ? columns * inner * sizeof(float)
+    *weights = rates->included                                   ? columns * inner * sizeof(float)
                : op_type_bytes(&ir_input(node, 1)->type, &bytes) ? (double)bytes
-                                                                  : 0;
+                                                                 : 0;
     return products * inner / rates->products / threads;
 }
 

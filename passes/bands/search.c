@@ -145,7 +145,10 @@ static bool read_step(band_search *s, size_t n, const ir_node *node, const int32
             continue;
         }
         own->readings[own->reading_count++] =
-            (reading){maker, row_bytes_of(input), input->type.shape.dims[BAND_AXIS], (int32_t)i,
+            (reading){maker,
+                      row_bytes_of(input),
+                      input->type.shape.dims[BAND_AXIS],
+                      (int32_t)i,
                       input->type.shape.dims[0] == 1 && input->type.shape.dims[1] == 1,
                       input->type.layout != OP_LAYOUT_ROW_MAJOR && input->type.layout != OP_LAYOUT_NHWC};
     }
@@ -287,7 +290,8 @@ static double rows_bytes(const step *of, int64_t rows) {
 /* The peak of an iteration, and what it copies. */
 typedef struct iteration {
     double live, peak, state;
-    double copied;      /* bytes that copies read and write; rows of tokens lie together, and half of them are read where they lie */
+    double
+        copied; /* bytes that copies read and write; rows of tokens lie together, and half of them are read where they lie */
     double copies;      /* steps that copy rows */
     double lost;        /* seconds that faster kernels save without bands, and not with them */
     bool fast;          /* there may be faster kernels */

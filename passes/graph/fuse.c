@@ -48,11 +48,13 @@ static const float *constant_numbers(fuser *f, const ir_value *value) {
     const op_dtype dtype = value->type.dtype;
     int64_t count;
     if (dtype == OP_FLOAT) return value->constant->tensor.data;
-    if ((dtype != OP_FLOAT16 && dtype != OP_BFLOAT16) || !op_shape_elements(&value->type.shape, &count)) return NULL;
+    if ((dtype != OP_FLOAT16 && dtype != OP_BFLOAT16) || !op_shape_elements(&value->type.shape, &count))
+        return NULL;
     float *numbers = BASE_ARRAY(f->context->scratch, float, (size_t)count + 1);
     const uint16_t *stored = value->constant->tensor.data;
     for (int64_t i = 0; numbers && i < count; i++)
-        numbers[i] = dtype == OP_FLOAT16 ? base_float_from_half(stored[i]) : base_float_from_bfloat16(stored[i]);
+        numbers[i] =
+            dtype == OP_FLOAT16 ? base_float_from_half(stored[i]) : base_float_from_bfloat16(stored[i]);
     f->out_of_memory |= !numbers;
     return numbers;
 }
@@ -151,7 +153,8 @@ static bool read_affine(fuser *f, const ir_node *node, uint32_t *data, affine *r
 }
 
 /* A constant of this type, of these numbers. */
-static ir_value *number_constant(fuser *f, const char *name, op_dtype dtype, const op_shape *shape, const float *numbers) {
+static ir_value *number_constant(fuser *f, const char *name, op_dtype dtype, const op_shape *shape,
+                                 const float *numbers) {
     op_type type = {.dtype = dtype, .shape = *shape};
     size_t bytes;
     int64_t count = 0;
@@ -162,7 +165,8 @@ static ir_value *number_constant(fuser *f, const char *name, op_dtype dtype, con
     f->out_of_memory |= !value;
     if (value && dtype == OP_FLOAT) memcpy(memory, numbers, bytes);
     for (int64_t i = 0; value && dtype != OP_FLOAT && i < count; i++)
-        ((uint16_t *)memory)[i] = dtype == OP_FLOAT16 ? base_half_from_float(numbers[i]) : base_bfloat16_from_float(numbers[i]);
+        ((uint16_t *)memory)[i] =
+            dtype == OP_FLOAT16 ? base_half_from_float(numbers[i]) : base_bfloat16_from_float(numbers[i]);
     return value;
 }
 
@@ -193,7 +197,8 @@ static bool fold_into_convolution(fuser *f, ir_node *convolution, const affine *
     int64_t count;
     if (!is_bare(convolution) || ir_input(convolution, 3)) return false;
     if (dtype != OP_FLOAT && f->context->options->exact_arithmetic) return false;
-    if (weights->type.shape.dims[0] != by->channels || !op_shape_elements(&weights->type.shape, &count)) return false;
+    if (weights->type.shape.dims[0] != by->channels || !op_shape_elements(&weights->type.shape, &count))
+        return false;
     const float *w = constant_numbers(f, weights), *b = constant_numbers(f, bias);
     if (!w || (bias && !b)) return false;
     float *new_w = BASE_ARRAY(f->context->scratch, float, (size_t)count + 1),
@@ -204,7 +209,9 @@ static bool fold_into_convolution(fuser *f, ir_node *convolution, const affine *
     for (int64_t c = 0; c < by->channels; c++) {
         for (int64_t i = 0; i < row; i++) new_w[c * row + i] = (float)(w[c * row + i] * by->scale[c]);
         new_b[c] = (float)((b ? b[c] : 0) * by->scale[c] + by->shift[c]);
-        if (!loses_little(dtype, new_w + c * row, row) || (dtype != OP_FLOAT && !isfinite(rounded(dtype, new_b[c])))) return false;
+        if (!loses_little(dtype, new_w + c * row, row) ||
+            (dtype != OP_FLOAT && !isfinite(rounded(dtype, new_b[c]))))
+            return false;
     }
     ir_value *scaled = number_constant(f, weights->name, dtype, &weights->type.shape, new_w);
     ir_value *shifted = scaled ? number_constant(f, bias ? bias->name : weights->name, dtype,

@@ -141,7 +141,8 @@ static void exclude_handed_on(const survey *s) {
     const ir_module *module = s->module;
     for (size_t n = 1; n < module->node_count; n++) {
         const ir_node *node = module->nodes[n];
-        if (!node || is_plain(node) || node == module->run) continue; /* of runs, states alone are handed on */
+        if (!node || is_plain(node) || node == module->run)
+            continue; /* of runs, states alone are handed on */
         for (uint32_t i = 0; i < node->input_count; i++) exclude(s, ir_input(node, i));
         for (uint32_t i = 0; i < node->output_count; i++) exclude(s, node->outputs[i]);
         for (uint32_t g = 0; g < node->graph_count; g++)

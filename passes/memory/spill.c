@@ -58,7 +58,7 @@ typedef struct gap {
 typedef struct spiller {
     ir_module *module, *copy;
     ir_graph *graph;
-    base_arena *arena; /* of one round */
+    base_arena *arena;         /* of one round */
     ir_node **nodes, **copies; /* of the main graph, and in the copy */
     size_t node_count;
     bool fine, usable; /* memory did not run out; the plan has the nodes of the module */

@@ -380,10 +380,11 @@ static bool accepts_channels(const op_call *call, uint32_t part) {
                   *to = &call->outputs[0].type;
     const op_shape *shape = &to->shape;
     const int32_t missing = shape->rank - channels->shape.rank;
-    if (call->code == OP_POW || channels->kind != OP_KIND_TENSOR || (channels->dtype != OP_FLOAT && !rt_is_half(channels->dtype)) ||
-        full->dtype != channels->dtype || to->dtype != channels->dtype || full->layout != to->layout ||
-        to->layout == OP_LAYOUT_ROW_MAJOR || to->layout >= OP_LAYOUT_PACKED || shape->rank < 3 ||
-        !op_shape_known(shape) || !op_shape_equal(&full->shape, shape) || (missing != 0 && missing != 1))
+    if (call->code == OP_POW || channels->kind != OP_KIND_TENSOR ||
+        (channels->dtype != OP_FLOAT && !rt_is_half(channels->dtype)) || full->dtype != channels->dtype ||
+        to->dtype != channels->dtype || full->layout != to->layout || to->layout == OP_LAYOUT_ROW_MAJOR ||
+        to->layout >= OP_LAYOUT_PACKED || shape->rank < 3 || !op_shape_known(shape) ||
+        !op_shape_equal(&full->shape, shape) || (missing != 0 && missing != 1))
         return false;
     /* Channels of 16 bits become floats together. */
     if (channels->dtype != OP_FLOAT && block_of(to->layout, shape->dims[1]) > REPEATED) return false;

@@ -331,8 +331,8 @@ static bool plan_map(const op_call *call, reduce_shape *shape) {
     const int32_t rank = x->shape.rank;
     bool marks[OP_MAX_RANK] = {false}, positions = true;
     int64_t count = 0, points = 1;
-    if (x->kind != OP_KIND_TENSOR || (x->dtype != OP_FLOAT && !rt_is_half(x->dtype)) || x->layout >= OP_LAYOUT_PACKED || rank < 3 ||
-        !op_shape_known(&x->shape))
+    if (x->kind != OP_KIND_TENSOR || (x->dtype != OP_FLOAT && !rt_is_half(x->dtype)) ||
+        x->layout >= OP_LAYOUT_PACKED || rank < 3 || !op_shape_known(&x->shape))
         return false;
     if (op_input_present(call, 1) &&
         (!call->inputs[1].data || !op_shape_elements(&call->inputs[1].type.shape, &count)))
@@ -458,7 +458,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     prepared->state = state;
     prepared->run = rt_is_half(dtype) ? run_half : run;
     if (rt_is_half(dtype)) {
-        const int64_t from = rt_stored_elements(&call->inputs[0].type), to = rt_stored_elements(&call->outputs[0].type);
+        const int64_t from = rt_stored_elements(&call->inputs[0].type),
+                      to = rt_stored_elements(&call->outputs[0].type);
         size_t count;
         if (!base_size_add((size_t)from, (size_t)to, &count) ||
             !base_size_multiply(count, sizeof(float), &prepared->scratch_bytes)) {

@@ -67,10 +67,11 @@ static arrangement arrange(op_layout layout, int64_t channels) {
             }                                                                                                \
             return;                                                                                          \
         }                                                                                                    \
-        if (source > 1 && block > 1 && channel % 16 == 0 && width % 16 == 0 && source % 16 == 0) {               \
+        if (source > 1 && block > 1 && channel % 16 == 0 && width % 16 == 0 && source % 16 == 0) {           \
             for (int64_t i = 0; i < width; i += 16) { /* 16 channels lie side by side in both */             \
                 const type *from = x + (channel + i) / source * source * size + (channel + i) % source;      \
-                for (int64_t p = 0; p < size; p++) memcpy(y + p * block + i, from + p * source, 16 * sizeof *y); \
+                for (int64_t p = 0; p < size; p++)                                                           \
+                    memcpy(y + p * block + i, from + p * source, 16 * sizeof *y);                            \
             }                                                                                                \
             return;                                                                                          \
         }                                                                                                    \
@@ -140,18 +141,21 @@ static bool is_turn(const reorder *shape) {
            (shape->from.block == 1 || shape->to.block == 1);
 }
 
-static void turn(const reorder *shape, const char *x, int64_t x_row, int64_t rows, int64_t columns, char *y, int64_t y_row) {
+static void turn(const reorder *shape, const char *x, int64_t x_row, int64_t rows, int64_t columns, char *y,
+                 int64_t y_row) {
     if (shape->element == sizeof(uint16_t))
         rt_turn_halves((const uint16_t *)(const void *)x, x_row, rows, columns, (uint16_t *)(void *)y, y_row);
     else rt_turn_words((const uint32_t *)(const void *)x, x_row, rows, columns, (uint32_t *)(void *)y, y_row);
 }
 
 /* The positions from `first` on of one block. */
-static void turn_block(const reorder *shape, const char *x, char *y, int64_t channel, int64_t first, int64_t count) {
+static void turn_block(const reorder *shape, const char *x, char *y, int64_t channel, int64_t first,
+                       int64_t count) {
     const bool spread = shape->to.block == 1; /* channels that lay together */
     const int64_t size = (int64_t)shape->element, block = spread ? shape->from.block : shape->to.block,
                   width = shape->channels - channel < block ? shape->channels - channel : block;
-    const int64_t rows = (channel * shape->size + first) * size, blocked = (channel * shape->size + first * block) * size;
+    const int64_t rows = (channel * shape->size + first) * size,
+                  blocked = (channel * shape->size + first * block) * size;
     if (spread) {
         turn(shape, x + blocked, block, count, width, y + rows, shape->size);
         return;
@@ -173,8 +177,8 @@ static void turn_member(void *context, int member, int members) {
         const int64_t count = shape->size - first < TURNED ? shape->size - first : TURNED;
         const int64_t size = (int64_t)shape->element;
         turn_block(shape, job->x + image * shape->from.blocks * shape->from.block * shape->size * size,
-                   job->y + image * shape->to.blocks * shape->to.block * shape->size * size, block * wide->block,
-                   first, count);
+                   job->y + image * shape->to.blocks * shape->to.block * shape->size * size,
+                   block * wide->block, first, count);
     }
 }
 

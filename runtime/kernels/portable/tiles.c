@@ -179,8 +179,7 @@ static const tile avx512_doubles[] = {{4, 1, double_4_avx512, false}, {1, 1, dou
 static const tile *best_tiles(bool fused) {
 #if defined(__x86_64__) && defined(__GNUC__)
     if (__builtin_cpu_supports("avx512f")) return fused ? avx512_fused : avx512_tiles;
-    if (fused && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        rt_has_half_conversions())
+    if (fused && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && rt_has_half_conversions())
         return avx2_fused;
     if (__builtin_cpu_supports("avx2")) return avx2_tiles;
 #endif

@@ -237,8 +237,8 @@ static bool read_shape(const op_call *call, const rt_environment *environment, b
     const op_type *x = &call->inputs[0].type, *y = &call->outputs[0].type;
     const op_shape *weights = &call->inputs[1].type.shape;
     op_window window;
-    if (call->code != OP_CONV || (x->dtype != OP_FLOAT && !rt_is_half(x->dtype)) || x->shape.rank < 3 || x->shape.rank > 4 ||
-        weights->rank != x->shape.rank)
+    if (call->code != OP_CONV || (x->dtype != OP_FLOAT && !rt_is_half(x->dtype)) || x->shape.rank < 3 ||
+        x->shape.rank > 4 || weights->rank != x->shape.rank)
         return false;
     if (!op_shape_known(&x->shape) || !op_shape_known(&y->shape) || !op_shape_known(weights)) return false;
     if (op_attribute_integer(&call->attributes, "group", 1) != 1 || x->layout != y->layout) return false;
@@ -770,7 +770,8 @@ static base_status pack_weights(const op_call *call, const rt_environment *envir
     for (int64_t filter = 0; filter < shape.filters; filter++) {
         for (int64_t channel = 0; channel < shape.channels; channel++) {
             for (int64_t k = 0; k < shape.weights; k++, weights += size)
-                memcpy((char *)packed + (size_t)(k * pairs(&shape) + pair_at(&shape, filter, channel)) * size, weights, size);
+                memcpy((char *)packed + (size_t)(k * pairs(&shape) + pair_at(&shape, filter, channel)) * size,
+                       weights, size);
         }
     }
     return BASE_OK;
@@ -794,12 +795,11 @@ static void pack_pairs(const winograd *shape, const void *weights, int64_t first
             int64_t filter, channel;
             find_pair(shape, first + i, &filter, &channel);
             for (int64_t k = 0; k < shape->weights; k++)
-                beside[k][i] = filter < shape->filters
-                                   ? (float)rt_element_load(shape->dtype, weights,
-                                                            (filter * shape->channels + channel) *
-                                                                    shape->weights +
-                                                                k)
-                                   : 0;
+                beside[k][i] =
+                    filter < shape->filters
+                        ? (float)rt_element_load(shape->dtype, weights,
+                                                 (filter * shape->channels + channel) * shape->weights + k)
+                        : 0;
         }
         transform_weights(shape, OP_FLOAT, beside[0], TOGETHER, some, u, step);
     }

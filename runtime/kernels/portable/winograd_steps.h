@@ -100,7 +100,8 @@ TARGET static void NAME(enter_channels)(const winograd_job *job, int64_t tile) {
         /* After the last channel of a pixel stands the next pixel, or nothing; in a block, zeros. */
         const int64_t count = shape->layout == OP_LAYOUT_NHWC ? shape->channels - chunk * LANES : LANES;
         for (int i = 0; i < POINTS; i++) {
-            seen[i] = pixels[i] < 0 ? zeros : (const float *)(const void *)(from + pixels[i] * step * shape->element);
+            seen[i] = pixels[i] < 0 ? zeros
+                                    : (const float *)(const void *)(from + pixels[i] * step * shape->element);
             if (shape->dtype == OP_FLOAT || pixels[i] < 0) continue;
             widened[i] = NAME(widen)(shape->dtype, seen[i], count);
             seen[i] = (const float *)&widened[i];
@@ -111,7 +112,9 @@ TARGET static void NAME(enter_channels)(const winograd_job *job, int64_t tile) {
             for (int64_t column = ahead; column < end; column++)
                 __builtin_prefetch(from + (row * shape->input[1] + column) * step * shape->element);
         }
-        NAME(transform_input)(seen, shape->dtype == OP_FLOAT ? count : LANES, job->v + tile * shape->depth + chunk * LANES, shape->v_point);
+        NAME(transform_input)
+        (seen, shape->dtype == OP_FLOAT ? count : LANES, job->v + tile * shape->depth + chunk * LANES,
+         shape->v_point);
     }
 }
 
@@ -130,8 +133,10 @@ TARGET static inline void NAME(leave_chunk)(const winograd_job *job, int64_t chu
     const int64_t at = image + chunk_offset(shape, chunk, shape->output[0] * shape->output[1], LANES);
     const bool padded = shape->layout != OP_LAYOUT_NHWC, wide = shape->dtype == OP_FLOAT;
     float bias[LANES] = {0};
-    if (shape->bias && count && wide) memcpy(bias, job->bias + chunk * LANES * shape->element, (size_t)count * sizeof(float));
-    else if (shape->bias && count) rt_half_load(shape->dtype, bias, (const uint16_t *)(const void *)job->bias + chunk * LANES, count);
+    if (shape->bias && count && wide)
+        memcpy(bias, job->bias + chunk * LANES * shape->element, (size_t)count * sizeof(float));
+    else if (shape->bias && count)
+        rt_half_load(shape->dtype, bias, (const uint16_t *)(const void *)job->bias + chunk * LANES, count);
     for (int64_t i = 0; i < number; i++) {
         outputs[i] += *(const LOOSE *)bias;
         if (!job->residual || pixels[i] < 0) continue;
@@ -139,7 +144,8 @@ TARGET static inline void NAME(leave_chunk)(const winograd_job *job, int64_t chu
         if (!wide) outputs[i] += NAME(widen)(shape->dtype, residual, count);
         else if (count == LANES) outputs[i] += *(const LOOSE *)(const void *)residual;
         else
-            for (int64_t k = 0; k < count; k++) ((float *)&outputs[i])[k] += ((const float *)(const void *)residual)[k];
+            for (int64_t k = 0; k < count; k++)
+                ((float *)&outputs[i])[k] += ((const float *)(const void *)residual)[k];
     }
     NAME(finish)(shape, outputs, number);
     for (int64_t i = 0; i < number; i++) {
@@ -193,10 +199,12 @@ TARGET static void NAME(enter_lines)(const winograd_job *job, int64_t tile) {
         VECTOR d[LINE_POINTS];
         for (int i = 0; i < LINE_POINTS; i++) {
             const bool inside = first + i >= 0 && first + i < shape->input[shape->line];
-            const float *seen =
-                inside ? (const float *)(const void *)(from + (begin + (first + i) * along) * step * shape->element) : zeros;
+            const float *seen = inside ? (const float *)(const void *)(from + (begin + (first + i) * along) *
+                                                                                  step * shape->element)
+                                       : zeros;
             d[i] = shape->dtype != OP_FLOAT ? NAME(widen)(shape->dtype, seen, count)
-                   : count < LANES ? SOME(seen, count) : *(const LOOSE *)seen;
+                   : count < LANES          ? SOME(seen, count)
+                                            : *(const LOOSE *)seen;
         }
         float *to = job->v + tile * shape->depth + chunk * LANES;
         const VECTOR ones = d[2] + d[6] - 4.25f * d[4], odd_ones = d[1] + d[5] - 4.25f * d[3];
@@ -296,7 +304,8 @@ TARGET static void NAME(leave_rows)(const winograd_job *job, int64_t group) {
     NAME(find_outputs)(job, group, at);
     for (int64_t filter = 0; filter < shape->filters; filter++) {
         const float bias = shape->bias ? ((const float *)(const void *)job->bias)[filter] : 0;
-        const float *residual = job->residual ? (const float *)(const void *)job->residual + filter * area : NULL;
+        const float *residual =
+            job->residual ? (const float *)(const void *)job->residual + filter * area : NULL;
         float *y = (float *)(void *)job->y + filter * area;
         VECTOR outputs[OUTPUTS * OUTPUTS];
         float *floats = (float *)outputs;

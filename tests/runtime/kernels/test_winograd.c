@@ -175,15 +175,18 @@ static void test_many_channels(void **state) {
         assert_true(op_shape_elements(&expected.type.shape, &count));
         /* Both round at every step of long sums, whose parts are larger than what they come to. */
         float largest = 0;
-        for (int64_t k = 0; k < count; k++) largest = fmaxf(largest, fabsf(((const float *)expected.data)[k]));
+        for (int64_t k = 0; k < count; k++)
+            largest = fmaxf(largest, fabsf(((const float *)expected.data)[k]));
         for (int64_t k = 0; k < count; k++)
             if (!(fabsf(((const float *)all.data)[k] - ((const float *)expected.data)[k]) <= 1e-4f * largest))
-                fail_msg("seed %" PRIu64 ", element %" PRId64 ": not near the direct convolution's", trial, k);
+                fail_msg("seed %" PRIu64 ", element %" PRId64 ": not near the direct convolution's", trial,
+                         k);
         for (int threads = 1; threads <= 4; threads++) {
             const size_t limit = (size_t)(200 + 150 * threads) << 10;
             static const char *const names[] = {"portable.winograd", "portable.winograd_transforming"};
             for (int i = 0; i < 2; i++) {
-                const op_tensor other = run_winograd(&app, names[i], layout, i ? 4 * limit : 2 * limit, threads, false);
+                const op_tensor other =
+                    run_winograd(&app, names[i], layout, i ? 4 * limit : 2 * limit, threads, false);
                 if (memcmp(all.data, other.data, (size_t)count * sizeof(float)) != 0)
                     fail_msg("seed %" PRIu64 ", %s, %d threads: another result", trial, names[i], threads);
             }
@@ -208,15 +211,16 @@ static void test_sixteen_bits(void **state) {
         const op_tensor expected = app.outputs[0];
         const op_tensor all = run_winograd(&app, "portable.winograd", layout, SIZE_MAX, 1, false);
         const op_tensor blocks = run_winograd(&app, "portable.winograd", layout, 600000, 2, residual);
-        const op_tensor transforming =
-            run_winograd(&app, "portable.winograd_transforming", layout, SIZE_MAX, 1 + (int)(trial % 3), false);
+        const op_tensor transforming = run_winograd(&app, "portable.winograd_transforming", layout, SIZE_MAX,
+                                                    1 + (int)(trial % 3), false);
         int64_t count;
         assert_true(op_shape_elements(&expected.type.shape, &count));
         /* Both are rounded: neighbours of 11 or 8 bits, of sums that differ in the last digits of floats. */
         for (int64_t k = 0; k < count; k++)
             application_check_near(application_element(&all, k), application_element(&expected, k),
                                    dtype == OP_FLOAT16 ? 0x1p-9 : 0x1p-6, trial, k);
-        if (memcmp(all.data, blocks.data, all.bytes) != 0) fail_msg("seed %" PRIu64 ": blocks or threads change the result", trial);
+        if (memcmp(all.data, blocks.data, all.bytes) != 0)
+            fail_msg("seed %" PRIu64 ": blocks or threads change the result", trial);
         if (memcmp(all.data, transforming.data, all.bytes) != 0)
             fail_msg("seed %" PRIu64 ": weights transformed in the run are others", trial);
         application_free(&app);
