@@ -198,6 +198,7 @@ static void fill_tables(const resize_state *state, const op_tensor *inputs, uint
 typedef struct across {
     const int32_t *indices;
     const float *weights;
+    bool twice; /* each element of the input in its order, and twice: of nearest elements */
 } across;
 
 static across fill_across(const resize_state *state, tap *tables) {
@@ -206,13 +207,15 @@ static across fill_across(const resize_state *state, tap *tables) {
     const tap *from = tables + state->tables[last];
     int32_t *indices = (int32_t *)(void *)(tables + state->all_taps);
     float *weights = (float *)(void *)(indices + width * state->taps);
+    bool twice = state->taps == 1 && width % 2 == 0;
     for (int64_t x = 0; x < width; x++) {
+        twice &= from[x].index == x / 2;
         for (int k = 0; k < state->taps; k++) {
             indices[k * width + x] = (int32_t)from[x * state->taps + k].index;
             weights[k * width + x] = (float)from[x * state->taps + k].weight;
         }
     }
-    return (across){indices, weights};
+    return (across){indices, weights, twice};
 }
 
 typedef struct term {
@@ -261,7 +264,29 @@ static int collect(const resize_state *state, const tap *tables, int64_t row, te
     }                                                                                                        \
     break
 
-static void nearest_row(size_t element, const void *from, const int32_t *indices, int64_t width, void *to) {
+/* Twice as many, in vectors. */
+#define TWICE(name, type)                                                                                    \
+    RT_CLONES static void name(const type *restrict from, int64_t count, type *restrict to) {                \
+        RT_VECTOR for (int64_t x = 0; x < count; x++) to[2 * x] = to[2 * x + 1] = from[x];                   \
+    }
+TWICE(twice_1, uint8_t)
+TWICE(twice_2, uint16_t)
+TWICE(twice_4, uint32_t)
+
+static void nearest_row(size_t element, const void *from, const across *by, int64_t width, void *to) {
+    const int32_t *indices = by->indices;
+    if (by->twice && element == 1) {
+        twice_1(from, width / 2, to);
+        return;
+    }
+    if (by->twice && element == 2) {
+        twice_2(from, width / 2, to);
+        return;
+    }
+    if (by->twice && element == 4) {
+        twice_4(from, width / 2, to);
+        return;
+    }
     switch (element) {
     case 1:
         NEAREST_ROW(uint8_t);
@@ -388,7 +413,7 @@ static void run_nearest(void *user, int64_t begin, int64_t end) {
         const char *from = nearest_from(context, state->rank - 1, row);
         char *to = (char *)context->to + (size_t)row * bytes;
         if (from == before) memcpy(to, to - bytes, bytes);
-        else nearest_row(state->element, from, context->across.indices, width, to);
+        else nearest_row(state->element, from, &context->across, width, to);
         before = from;
     }
 }

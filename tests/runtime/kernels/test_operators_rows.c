@@ -49,6 +49,25 @@ static void floats_are_resized_as_doubles(void **state) {
     }
 }
 
+/* Twice as many of each: elements of one, two and four bytes have loops of their own. */
+static void nearest_elements_come_twice(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_UINT8, OP_FLOAT16, OP_FLOAT, OP_DOUBLE};
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        for (int64_t width = 1; width <= 70; width++) {
+            application app;
+            const int64_t from[3] = {2, 3, width}, to[3] = {2, width % 2 ? 6 : 4, 2 * width};
+            resize(&app, dtypes[d], from, to, "nearest", "asymmetric", 1, (uint64_t)width);
+            for (int64_t i = 0; i < to[0] * to[1] * to[2]; i++) {
+                const int64_t x = i % to[2] / 2, y = i / to[2] % to[1] * 3 / to[1], image = i / to[2] / to[1];
+                const double want = application_element(&app.inputs[0], (image * 3 + y) * width + x);
+                application_check_near(application_element(&app.outputs[0], i), want, 0, (uint64_t)width, i);
+            }
+            application_free(&app);
+        }
+    }
+}
+
 static void sums_along_every_axis(void **state) {
     (void)state;
     for (uint64_t round = 1; round <= 60; round++) {
@@ -156,8 +175,8 @@ static void floats_are_sampled_as_doubles(void **state) {
     static const char *const paddings[] = {"zeros", "border", "reflection"};
     for (uint64_t round = 1; round <= 60; round++) {
         uint64_t seed = round * 1299709;
-        const int64_t from[4] = {random_range(&seed, 1, 2), random_range(&seed, 1, 3), random_range(&seed, 1, 9),
-                                 random_range(&seed, 1, 12)};
+        const int64_t from[4] = {random_range(&seed, 1, 2), random_range(&seed, 1, 3),
+                                 random_range(&seed, 1, 9), random_range(&seed, 1, 12)};
         const int64_t to[4] = {from[0], random_range(&seed, 1, 12), random_range(&seed, 1, 14), 2};
         application apps[2];
         for (int k = 0; k < 2; k++) {
@@ -194,12 +213,14 @@ static void elements_are_gathered(void **state) {
         uint64_t seed = round * 32452843;
         const int64_t dims[2] = {random_range(&seed, 1, 9), random_range(&seed, 1, 50)};
         const int axis = (int)(round % 2);
-        const int64_t many[2] = {axis ? dims[0] : random_range(&seed, 1, 20), axis ? random_range(&seed, 1, 70) : dims[1]};
+        const int64_t many[2] = {axis ? dims[0] : random_range(&seed, 1, 20),
+                                 axis ? random_range(&seed, 1, 70) : dims[1]};
         application app;
         application_init(&app, OP_GATHER_ELEMENTS);
         application_random(&app, round % 3 ? OP_FLOAT : OP_DOUBLE, 2, dims, &seed);
         int64_t *indices = application_input(&app, OP_INT64, 2, many);
-        for (int64_t i = 0; i < many[0] * many[1]; i++) indices[i] = random_range(&seed, -dims[axis], dims[axis] - 1);
+        for (int64_t i = 0; i < many[0] * many[1]; i++)
+            indices[i] = random_range(&seed, -dims[axis], dims[axis] - 1);
         application_integer(&app, "axis", axis);
         application_run(&app, "portable.gather_elements", 1 + (int)(round % 2));
         for (int64_t i = 0; i < many[0] * many[1]; i++) {
@@ -213,6 +234,7 @@ static void elements_are_gathered(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(floats_are_resized_as_doubles),
+                                       cmocka_unit_test(nearest_elements_come_twice),
                                        cmocka_unit_test(sums_along_every_axis),
                                        cmocka_unit_test(powers_with_one_exponent),
                                        cmocka_unit_test(the_first_of_rows),
