@@ -82,7 +82,10 @@ awk 'function prefixes(file) {
      $1 == "D" && $2 !~ "[.]|^__" && $2 !~ "^(" prefixes($3) ")(_|$)" {print "prefix:", $3, "shows", $2 ", expected " prefixes($3) "_..."}' \
     "$work/symbols" >"$work/prefixes"
 
-cat "$work/forbidden" "$work/circles" "$work/prefixes"
+# Clang 14, which builds the fuzz targets, does not know this processor feature by name: only the function that knows that asks for it.
+grep -rln '__builtin_cpu_supports("f16c")' runtime | grep -v '/lanes\.h$' | sed 's/$/: use rt_has_half_conversions (lanes.h)/' >"$work/unknown" || true
+
+cat "$work/forbidden" "$work/circles" "$work/prefixes" "$work/unknown"
 circles=$(grep -c '^circle' "$work/circles" || true)
 echo "$(wc -l <"$build/structure.txt") folders, $(cut -d' ' -f3 "$work/symbols" | sort -u | wc -l) files, $circles circles, $(wc -l <"$work/forbidden") forbidden uses, $(wc -l <"$work/prefixes") foreign prefixes"
-[ "$circles" = 0 ] && [ ! -s "$work/forbidden" ] && [ ! -s "$work/prefixes" ]
+[ "$circles" = 0 ] && [ ! -s "$work/forbidden" ] && [ ! -s "$work/prefixes" ] && [ ! -s "$work/unknown" ]

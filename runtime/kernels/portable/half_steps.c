@@ -199,7 +199,7 @@ typedef uint32_t words_of_pairs __attribute__((vector_size(16), may_alias, align
 
 #if defined(__x86_64__) && defined(__GNUC__)
 static bool has_fused_256(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && rt_has_half_conversions();
 }
 #endif
 

@@ -174,7 +174,7 @@ static row_function *best_row(op_dtype stored) {
                              : shorts_##name)
 #if defined(__x86_64__) && defined(__GNUC__)
     if (__builtin_cpu_supports("avx512f")) return FOR(avx512);
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && rt_has_half_conversions())
         return FOR(avx2);
 #endif
     return FOR(baseline);

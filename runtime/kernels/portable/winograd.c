@@ -478,7 +478,7 @@ typedef float loose_16 __attribute__((vector_size(64), may_alias, aligned(4)));
 static const winograd_steps *best_steps(op_layout layout) {
 #if defined(__x86_64__) && defined(__GNUC__)
     if (layout != OP_LAYOUT_NC8 && __builtin_cpu_supports("avx512f")) return &steps_16;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) return &steps_8;
+    if (__builtin_cpu_supports("avx2") && rt_has_half_conversions()) return &steps_8;
 #endif
     (void)layout;
     return &steps_4;
