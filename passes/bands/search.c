@@ -290,8 +290,8 @@ static double rows_bytes(const step *of, int64_t rows) {
 /* The peak of an iteration, and what it copies. */
 typedef struct iteration {
     double live, peak, state;
-    double
-        copied; /* bytes that copies read and write; rows of tokens lie together, and half of them are read where they lie */
+    /* Bytes that copies read and write; rows of tokens lie together, and half of them are read where they lie. */
+    double copied;
     double copies;      /* steps that copy rows */
     double lost;        /* seconds that faster kernels save without bands, and not with them */
     bool fast;          /* there may be faster kernels */

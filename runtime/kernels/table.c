@@ -28,9 +28,8 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
     }
     if (code == OP_CONV) { /* nearly twice as fast as oneDNN's */
         if (index == 0) return OP_CHOSEN(CONV, &rt_kernel_depthwise);
-        if (index == 1)
-            return OP_CHOSEN(CONV,
-                             &rt_kernel_half_convolution); /* the only one in 16 bits that reads blocks */
+        /* The only one in 16 bits that reads blocks. */
+        if (index == 1) return OP_CHOSEN(CONV, &rt_kernel_half_convolution);
         index -= 2;
     }
     if (code == OP_CONV_TRANSPOSE) { /* as for Conv */

@@ -65,22 +65,24 @@ typedef struct seen {
     int64_t height, width, row, pixel;
 } seen;
 
-RT_CLONES static void maximum_block(const seen *window, uint16_t most, uint16_t *y) {
-    int16_t best[BLOCK];
-    for (int c = 0; c < BLOCK; c++) best[c] = key_of(most | 0x8000u, most);
-    for (int64_t r = 0; r < window->height; r++)
-        for (int64_t k = 0; k < window->width; k++)
-            raise_keys(window->from + r * window->row + k * window->pixel, most, best, BLOCK);
-    for (int c = 0; c < BLOCK; c++) y[c] = number_of(best[c]);
-}
-
-RT_CLONES static void maximum_some(const seen *window, uint16_t most, int64_t count, uint16_t *y) {
-    int16_t best[MOST];
+/* The largest of each of `count` channels, in `best`, which is registers where the count is known. */
+static inline __attribute__((always_inline)) void maximum(const seen *window, uint16_t most, int16_t *best,
+                                                          int64_t count, uint16_t *y) {
     for (int64_t c = 0; c < count; c++) best[c] = key_of(most | 0x8000u, most);
     for (int64_t r = 0; r < window->height; r++)
         for (int64_t k = 0; k < window->width; k++)
             raise_keys(window->from + r * window->row + k * window->pixel, most, best, count);
     for (int64_t c = 0; c < count; c++) y[c] = number_of(best[c]);
+}
+
+RT_CLONES static void maximum_block(const seen *window, uint16_t most, uint16_t *y) {
+    int16_t best[BLOCK];
+    maximum(window, most, best, BLOCK, y);
+}
+
+RT_CLONES static void maximum_some(const seen *window, uint16_t most, int64_t count, uint16_t *y) {
+    int16_t best[MOST];
+    maximum(window, most, best, count, y);
 }
 
 /* ---- averages ----------------------------------------------------------------------------------------------- */

@@ -8,36 +8,24 @@
 enum { BLOCK = RT_HALF_LANES, MOST_PIXELS_8 = 6 /* of a tile, where there are 16 registers */ };
 
 #define BLOCK_LANES 16 /* BLOCK, for the preprocessor */
-/* A step of a tile: one channel, or a pair of channels. */
-#define MULTIPLY_EACH(SET)                                                                                   \
+/* A channel of a tile: `at` elements after that at x, with the weights that LOAD takes. */
+#define MULTIPLY_CHANNEL(SET, LOAD, at)                                                                      \
     do {                                                                                                     \
         VECTOR right[2];                                                                                     \
         _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) right[v] =                                 \
-            WIDEN(weights + v * tile->weights_vector);                                                       \
+            LOAD(weights + v * tile->weights_vector);                                                        \
         _Pragma("GCC unroll 14") for (int p = 0; p < PIXELS; p++) {                                          \
-            const VECTOR seen = SET(x[p * WIDTH]);                                                           \
+            const VECTOR seen = SET(x[p * WIDTH + (at)]);                                                    \
             _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) sums[p][v] =                           \
                 ADD_PRODUCT(right[v], seen, sums[p][v]);                                                     \
         }                                                                                                    \
     } while (0)
-/* Weights in pairs of channels. */
+/* A step of a tile: one channel, or a pair of channels, whose weights lie in pairs. */
+#define MULTIPLY_EACH(SET) MULTIPLY_CHANNEL(SET, WIDEN, 0)
 #define MULTIPLY_BOTH(SET)                                                                                   \
     do {                                                                                                     \
-        VECTOR right[2];                                                                                     \
-        _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) right[v] =                                 \
-            FIRST_OF_PAIRS(weights + v * tile->weights_vector);                                              \
-        _Pragma("GCC unroll 14") for (int p = 0; p < PIXELS; p++) {                                          \
-            const VECTOR seen = SET(x[p * WIDTH]);                                                           \
-            _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) sums[p][v] =                           \
-                ADD_PRODUCT(right[v], seen, sums[p][v]);                                                     \
-        }                                                                                                    \
-        _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) right[v] =                                 \
-            SECOND_OF_PAIRS(weights + v * tile->weights_vector);                                             \
-        _Pragma("GCC unroll 14") for (int p = 0; p < PIXELS; p++) {                                          \
-            const VECTOR seen = SET(x[p * WIDTH + 1]);                                                       \
-            _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) sums[p][v] =                           \
-                ADD_PRODUCT(right[v], seen, sums[p][v]);                                                     \
-        }                                                                                                    \
+        MULTIPLY_CHANNEL(SET, FIRST_OF_PAIRS, 0);                                                            \
+        MULTIPLY_CHANNEL(SET, SECOND_OF_PAIRS, 1);                                                           \
     } while (0)
 
 #if defined(__x86_64__) && defined(__GNUC__)

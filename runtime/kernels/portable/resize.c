@@ -256,49 +256,39 @@ static int collect(const resize_state *state, const tap *tables, int64_t row, te
     return count;
 }
 
-#define NEAREST_ROW(type)                                                                                    \
-    {                                                                                                        \
-        const type *values = from;                                                                           \
-        type *results = to;                                                                                  \
-        for (int64_t x = 0; x < width; x++) results[x] = values[indices[x]];                                 \
-    }                                                                                                        \
-    break
-
-/* Twice as many, in vectors. */
-#define TWICE(name, type)                                                                                    \
-    RT_CLONES static void name(const type *restrict from, int64_t count, type *restrict to) {                \
-        RT_VECTOR for (int64_t x = 0; x < count; x++) to[2 * x] = to[2 * x + 1] = from[x];                   \
+/* Elements of the input by their indices; or each twice, in vectors. */
+#define NEAREST_ROW(name, type)                                                                              \
+    RT_CLONES static void name(const type *restrict from, const across *by, int64_t width,                   \
+                               type *restrict to) {                                                          \
+        const int32_t *indices = by->indices;                                                                \
+        if (by->twice) {                                                                                     \
+            RT_VECTOR for (int64_t x = 0; x < width / 2; x++) to[2 * x] = to[2 * x + 1] = from[x];           \
+            return;                                                                                          \
+        }                                                                                                    \
+        for (int64_t x = 0; x < width; x++) to[x] = from[indices[x]];                                        \
     }
-TWICE(twice_1, uint8_t)
-TWICE(twice_2, uint16_t)
-TWICE(twice_4, uint32_t)
+NEAREST_ROW(nearest_row_1, uint8_t)
+NEAREST_ROW(nearest_row_2, uint16_t)
+NEAREST_ROW(nearest_row_4, uint32_t)
+NEAREST_ROW(nearest_row_8, uint64_t)
 
 static void nearest_row(size_t element, const void *from, const across *by, int64_t width, void *to) {
-    const int32_t *indices = by->indices;
-    if (by->twice && element == 1) {
-        twice_1(from, width / 2, to);
-        return;
-    }
-    if (by->twice && element == 2) {
-        twice_2(from, width / 2, to);
-        return;
-    }
-    if (by->twice && element == 4) {
-        twice_4(from, width / 2, to);
-        return;
-    }
     switch (element) {
     case 1:
-        NEAREST_ROW(uint8_t);
+        nearest_row_1(from, by, width, to);
+        break;
     case 2:
-        NEAREST_ROW(uint16_t);
+        nearest_row_2(from, by, width, to);
+        break;
     case 4:
-        NEAREST_ROW(uint32_t);
+        nearest_row_4(from, by, width, to);
+        break;
     case 8:
-        NEAREST_ROW(uint64_t);
+        nearest_row_8(from, by, width, to);
+        break;
     default:
         for (int64_t x = 0; x < width; x++)
-            memcpy((char *)to + (size_t)x * element, (const char *)from + (size_t)indices[x] * element,
+            memcpy((char *)to + (size_t)x * element, (const char *)from + (size_t)by->indices[x] * element,
                    element);
     }
 }
