@@ -144,44 +144,31 @@ static void emit_choices(emit_buffer *json, const pass_memory *memory) {
     emit_json_close(json, ']');
 }
 
-/* The product's weights were stored in few bits by the compiler. */
+/* The node's weights were stored in few bits by the compiler. */
 static bool read_weights(const ir_node *node, emit_weights *of) {
     if (!node || !op_attribute_find(&node->attributes, "ouro.weights_error")) return false;
-    if (node->code == OP_LSTM || node->code == OP_GRU) {
-        *of = (emit_weights){
-            .count = 1,
-            .bits = 16,
-            .type = op_dtype_name((op_dtype)op_attribute_integer(&node->attributes, "ouro.weights_type", 0)),
-            .error = (double)op_attribute_real(&node->attributes, "ouro.weights_error", 0)};
-        for (uint32_t i = 1; i <= 2; i++) {
-            const op_type *type = &ir_input(node, i)->type;
-            int64_t count = 0;
-            (void)op_shape_elements(&type->shape, &count);
-            of->bytes += type->packed_bytes;
-            of->float_bytes += (size_t)count * sizeof(float);
-        }
+    *of = (emit_weights){.count = 1,
+                         .bits = 16,
+                         .error = (double)op_attribute_real(&node->attributes, "ouro.weights_error", 0)};
+    if (node->code == OP_MATMUL_BITS) {
+        const double elements = (double)op_attribute_integer(&node->attributes, "K", 0) *
+                                (double)op_attribute_integer(&node->attributes, "N", 0);
+        of->bits = (int)op_attribute_integer(&node->attributes, "bits", 0);
+        of->bytes = ir_input(node, 1)->constant->tensor.bytes + ir_input(node, 2)->constant->tensor.bytes;
+        of->float_bytes = (size_t)(elements * sizeof(float));
         return true;
     }
-    if (node->code != OP_MATMUL_BITS) {
-        const op_type *type = &ir_input(node, 1)->type;
+    /* W and R of a cell, which are packed and have the type of floats; or the matrix of a product. */
+    const bool cell = node->code == OP_LSTM || node->code == OP_GRU;
+    of->type = op_dtype_name(cell ? (op_dtype)op_attribute_integer(&node->attributes, "ouro.weights_type", 0)
+                                  : ir_input(node, 1)->type.dtype);
+    for (uint32_t i = 1; i <= (cell ? 2 : 1); i++) {
+        const op_type *type = &ir_input(node, i)->type;
         int64_t count = 0;
         (void)op_shape_elements(&type->shape, &count);
-        *of = (emit_weights){.count = 1,
-                             .bits = 16,
-                             .type = op_dtype_name(type->dtype),
-                             .bytes = (size_t)count * sizeof(uint16_t),
-                             .float_bytes = (size_t)count * sizeof(float),
-                             .error = (double)op_attribute_real(&node->attributes, "ouro.weights_error", 0)};
-        return true;
+        of->bytes += cell ? type->packed_bytes : (size_t)count * sizeof(uint16_t);
+        of->float_bytes += (size_t)count * sizeof(float);
     }
-    const double elements = (double)op_attribute_integer(&node->attributes, "K", 0) *
-                            (double)op_attribute_integer(&node->attributes, "N", 0);
-    *of = (emit_weights){.count = 1,
-                         .bits = (int)op_attribute_integer(&node->attributes, "bits", 0),
-                         .bytes = ir_input(node, 1)->constant->tensor.bytes +
-                                  ir_input(node, 2)->constant->tensor.bytes,
-                         .float_bytes = (size_t)(elements * sizeof(float)),
-                         .error = (double)op_attribute_real(&node->attributes, "ouro.weights_error", 0)};
     return true;
 }
 
