@@ -19,6 +19,7 @@ packages=(gcc g++ libc6-dev make cmake ninja-build pkg-config protobuf-c-compile
 [[ $preset != fuzz* ]] || packages+=(clang libclang-rt-14-dev)
 # ThreadSanitizer knows the OpenMP of LLVM.
 [ "$preset" != threads ] || packages+=(clang libclang-rt-14-dev libomp-14-dev)
+[ "${CMAKE_C_COMPILER_LAUNCHER:-}" != ccache ] || packages+=(ccache)
 # Expected outputs of networks with real weights are made from shared models by a Python script of theirs.
 [ -d ../shared/models ] && packages+=(python3-onnx python3-numpy)
 
