@@ -183,6 +183,37 @@ double application_tolerance(op_dtype dtype) {
     return dtype == OP_DOUBLE ? 1e-12 : dtype == OP_FLOAT ? 1e-5 : dtype == OP_FLOAT16 ? 2e-3 : 1.6e-2;
 }
 
+op_tensor application_floats(application *app, const char *kernel) {
+    application *floats = application_memory(app, sizeof *floats);
+    application_init(floats, app->call.code);
+    for (uint32_t i = 0; i < app->call.input_count; i++) {
+        const op_tensor *input = &app->inputs[i];
+        if (input->type.dtype == OP_NONE) {
+            application_absent(floats);
+            continue;
+        }
+        const bool half = input->type.dtype == OP_FLOAT16 || input->type.dtype == OP_BFLOAT16;
+        float *data = application_input(floats, half ? OP_FLOAT : input->type.dtype, input->type.shape.rank,
+                                        input->type.shape.dims);
+        if (!half) {
+            memcpy(data, input->data, input->bytes);
+            continue;
+        }
+        int64_t count;
+        assert_true(op_shape_elements(&input->type.shape, &count));
+        for (int64_t k = 0; k < count; k++) data[k] = (float)application_element(input, k);
+    }
+    memcpy(floats->attributes, app->attributes, sizeof floats->attributes);
+    floats->call.attributes = app->call.attributes;
+    application_run(floats, kernel, 1);
+    op_tensor made = floats->outputs[0];
+    made.data = application_memory(app, made.bytes);
+    memcpy(made.data, floats->outputs[0].data, made.bytes);
+    floats->call.attributes = (op_attributes){0};
+    application_free(floats);
+    return made;
+}
+
 void application_check_near(double got, double want, double relative, uint64_t seed, int64_t index) {
     if (got == want || fabs(got - want) <= relative * (1 + fabs(want))) return;
     fail_msg("seed %" PRIu64 ": element %" PRId64 " is %.9g, expected %.9g", seed, index, got, want);

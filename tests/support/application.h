@@ -65,6 +65,8 @@ double application_element(const op_tensor *tensor, int64_t index);
 
 /* How far from the exact value a sum of products may be, relative to it. */
 double application_tolerance(op_dtype dtype);
+/* Output 0 of the same application on the same numbers in float, by the row-major kernel of this name; in memory of `app`. */
+op_tensor application_floats(application *app, const char *kernel);
 /* Fails the test unless the two are as near as `relative` of 1 + |want|; seed and index are for the message. */
 void application_check_near(double got, double want, double relative, uint64_t seed, int64_t index);
 /* Inferring is refused with a message that has this in it; gives this shape to the first output. Both free the

@@ -23,7 +23,7 @@ bool rt_direct_convolution_estimate(const op_call *call, const rt_environment *e
 bool rt_gathering_convolution_estimate(const op_call *call, const rt_environment *environment,
                                        size_t scratch_limit, rt_cost *cost);
 /* Convolutions of single points with weights in tiles. */
-double rt_pointwise_seconds(double products, const rt_environment *environment);
+double rt_pointwise_seconds(op_dtype dtype, double products, const rt_environment *environment);
 
 /* What a convolution by Winograd's transform does. */
 typedef struct rt_winograd_work {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* half_bands.c: see half_bands.h. */
 #include "runtime/kernels/portable/half_bands.h"
+#include "runtime/kernels/portable/lanes.h"
 #include <math.h>
 #include <string.h>
 
@@ -197,23 +198,43 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+/* Pixels of a few maps, as the windows of one phase of the stride see them: `count` from `from` on, every stride-th. */
+static void place_floats(float (*maps)[RT_HALF_BLOCK], int64_t from, int64_t stride, int64_t count,
+                         float *to) {
+    for (int64_t i = from; i < count; i += stride, to += RT_HALF_FEW) {
+        const rt_floats_4 pixel = {maps[0][i], maps[1][i], maps[2][i], maps[3][i]};
+        memcpy(to, &pixel, sizeof pixel);
+    }
+}
+
+static void place_halves(uint16_t (*maps)[RT_HALF_BLOCK], int64_t from, int64_t stride, int64_t count,
+                         uint16_t *to) {
+    for (int64_t i = from; i < count; i += stride, to += RT_HALF_FEW) {
+        const uint16_t pixel[RT_HALF_FEW] = {maps[0][i], maps[1][i], maps[2][i], maps[3][i]};
+        memcpy(to, pixel, sizeof pixel);
+    }
+}
+
 /* Pixels of a few maps that are row-major: the channels beside each other. */
 static void enter_planes(const rt_half_shape *s, const rt_half_line *line, int64_t elements, void *scratch) {
-    uint16_t halves[RT_HALF_BLOCK];
-    float floats[RT_HALF_BLOCK];
+    uint16_t halves[RT_HALF_FEW][RT_HALF_BLOCK] = {{0}};
+    float floats[RT_HALF_FEW][RT_HALF_BLOCK] = {{0}};
+    const bool widened = s->steps->element == sizeof(float);
     memset(scratch, 0, (size_t)elements * s->steps->element);
-    for (int64_t c = 0; c < line->channels; c++) {
-        const uint16_t *plane = line->from + c * s->input_size;
-        for (int64_t done = 0; done < line->inside; done += RT_HALF_BLOCK) {
-            const int64_t some = least(line->inside - done, RT_HALF_BLOCK);
-            const bool widened = s->steps->element == sizeof(float);
-            for (int64_t i = 0; i < some; i++) halves[i] = plane[(done + i) * line->pixel];
-            if (widened) rt_half_load(s->dtype, floats, halves, some);
-            for (int64_t i = 0, j = line->before + done; i < some; i++, j++) {
-                const int64_t at = (j % line->stride * line->phase_width + j / line->stride) * s->pixel + c;
-                if (widened) ((float *)scratch)[at] = floats[i];
-                else ((uint16_t *)scratch)[at] = halves[i];
-            }
+    for (int64_t done = 0; done < line->inside; done += RT_HALF_BLOCK) {
+        const int64_t some = least(line->inside - done, RT_HALF_BLOCK), first = line->before + done;
+        for (int64_t c = 0; c < line->channels; c++) {
+            const uint16_t *plane = line->from + c * s->input_size + done * line->pixel;
+            if (line->pixel == 1) memcpy(halves[c], plane, (size_t)some * sizeof *plane);
+            else
+                for (int64_t i = 0; i < some; i++) halves[c][i] = plane[i * line->pixel];
+            if (widened) rt_half_load(s->dtype, floats[c], halves[c], some);
+        }
+        for (int64_t i = 0; i < line->stride && i < some; i++) {
+            const int64_t at = first + i,
+                          to = (at % line->stride * line->phase_width + at / line->stride) * RT_HALF_FEW;
+            if (widened) place_floats(floats, i, line->stride, some, (float *)scratch + to);
+            else place_halves(halves, i, line->stride, some, (uint16_t *)scratch + to);
         }
     }
 }

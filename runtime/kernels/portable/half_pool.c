@@ -7,6 +7,7 @@
  * pixel, and are rounded once. What windows see and what counts is as in pool.c; a NaN stays one.
  */
 #include "ir/operators/window.h"
+#include "runtime/kernels/portable/half_lanes.h"
 #include "runtime/kernels/portable/kernels.h"
 #include <string.h>
 
@@ -98,8 +99,36 @@ RT_CLONES static void add_blocks(float *restrict sums, const float *restrict flo
     }
 }
 
+#if defined(__x86_64__) && defined(__GNUC__)
+/* A block in one register: what `average` does, but for what a NaN holds. */
+#define AVERAGE(name, LOAD, STORE)                                                                           \
+    __attribute__((target("avx512f"))) static void name(const seen *window, int64_t divisor, uint16_t *y) {  \
+        __m512 sums = _mm512_setzero_ps();                                                                   \
+        for (int64_t r = 0; r < window->height; r++)                                                         \
+            for (int64_t k = 0; k < window->width; k++)                                                      \
+                sums = _mm512_add_ps(sums, LOAD(, window->from + r * window->row + k * window->pixel));      \
+        sums = _mm512_div_ps(sums, _mm512_set1_ps((float)divisor));                                          \
+        STORE(sums, y);                                                                                      \
+    }
+AVERAGE(average_halves, RT_LOAD_HALF_16, RT_STORE_HALF_16)
+AVERAGE(average_brains, RT_LOAD_BRAIN_16, RT_STORE_BRAIN_16)
+
+static bool average_block(const half_pool *shape, const seen *window, int64_t divisor, uint16_t *y) {
+    if (!__builtin_cpu_supports("avx512f")) return false;
+    (shape->dtype == OP_FLOAT16 ? average_halves : average_brains)(window, divisor, y);
+    return true;
+}
+#else
+static bool average_block(const half_pool *shape, const seen *window, int64_t divisor, uint16_t *y) {
+    (void)shape, (void)window, (void)divisor, (void)y;
+    return false;
+}
+#endif
+
 static void average(const half_pool *shape, const seen *window, int64_t count, int64_t divisor, uint16_t *y) {
-    float sums[MOST] = {0}, floats[MOST];
+    float sums[MOST], floats[MOST];
+    if (count == BLOCK && average_block(shape, window, divisor, y)) return;
+    memset(sums, 0, (size_t)count * sizeof *sums);
     for (int64_t r = 0; r < window->height; r++) {
         const uint16_t *from = window->from + r * window->row;
         if (count == BLOCK && window->pixel == BLOCK) {

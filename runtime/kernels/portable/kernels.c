@@ -2,7 +2,7 @@
 /* kernels.c: what the portable kernels share: blocks of half precision, loops over several tensors, strided copies. */
 #include "runtime/kernels/portable/kernels.h"
 #include "ir/operators/small.h"
-#include "runtime/kernels/portable/lanes.h"
+#include "runtime/kernels/portable/half_lanes.h"
 #include "runtime/kernels/portable/turn.h"
 #include <math.h>
 #include <string.h>
@@ -71,78 +71,112 @@ RT_CLONES static void brain_store(uint16_t *to, const float *from, int64_t count
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#define HAS_HALVES_512 __builtin_cpu_supports("avx512f")
-#define HAS_HALVES_256 (__builtin_cpu_supports("avx2") && rt_has_half_conversions())
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))
+#define F16C __attribute__((target("avx2,f16c")))
 
-/* The same bits. The instructions make signalling NaNs quiet, and keep what a NaN holds; vectors with a NaN are left to the loops above. */
-__attribute__((target("avx512f"))) static void half_load_512(float *to, const uint16_t *from, int64_t count) {
+static bool has_halves_512(void) {
+    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+}
+
+static bool has_halves_256(void) {
+    return __builtin_cpu_supports("avx2") && rt_has_half_conversions();
+}
+
+/* The same bits. The instructions make signalling NaNs quiet, and keep what a NaN holds; vectors with a NaN are left to the loops above.
+ * Fewer lanes than a vector has are written through a mask, which takes longer. */
+AVX512 static void half_load_512(float *to, const uint16_t *from, int64_t count) {
     int64_t i = 0;
     for (; i + 16 <= count; i += 16) {
         const __m512 wide = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(from + i)));
         if (_mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q)) half_load(to + i, from + i, 16);
         else _mm512_storeu_ps(to + i, wide);
     }
-    if (i < count) half_load(to + i, from + i, count - i);
+    if (i == count) return;
+    const __mmask16 lanes = (__mmask16)((1U << (count - i)) - 1);
+    const __m512 wide = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, from + i));
+    if (_mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q)) half_load(to + i, from + i, count - i);
+    else _mm512_mask_storeu_ps(to + i, lanes, wide);
 }
 
-__attribute__((target("avx512f"))) static void half_store_512(uint16_t *to, const float *from,
-                                                              int64_t count) {
+AVX512 static void half_store_512(uint16_t *to, const float *from, int64_t count) {
     int64_t i = 0;
     for (; i + 16 <= count; i += 16) {
         const __m512 wide = _mm512_loadu_ps(from + i);
         if (_mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q)) half_store(to + i, from + i, 16);
-        else
-            _mm256_storeu_si256((__m256i *)(void *)(to + i),
-                                _mm512_cvtps_ph(wide, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+        else RT_STORE_HALF_16(wide, to + i);
     }
-    if (i < count) half_store(to + i, from + i, count - i);
+    if (i == count) return;
+    const __mmask16 lanes = (__mmask16)((1U << (count - i)) - 1);
+    const __m512 wide = _mm512_maskz_loadu_ps(lanes, from + i);
+    if (_mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q)) half_store(to + i, from + i, count - i);
+    else _mm256_mask_storeu_epi16(to + i, lanes, _mm512_cvtps_ph(wide, RT_ROUND_HALF));
 }
 
-__attribute__((target("avx2,f16c"))) static void half_load_256(float *to, const uint16_t *from,
-                                                               int64_t count) {
+AVX512 static void brain_load_512(float *to, const uint16_t *from, int64_t count) {
     int64_t i = 0;
-    for (; i + 8 <= count; i += 8) {
-        const __m256 wide = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i)));
-        if (_mm256_movemask_ps(_mm256_cmp_ps(wide, wide, _CMP_UNORD_Q))) half_load(to + i, from + i, 8);
-        else _mm256_storeu_ps(to + i, wide);
-    }
-    if (i < count) half_load(to + i, from + i, count - i);
+    for (; i + 16 <= count; i += 16) _mm512_storeu_ps(to + i, RT_LOAD_BRAIN_16(, from + i));
+    if (i == count) return;
+    const __mmask16 lanes = (__mmask16)((1U << (count - i)) - 1);
+    const __m512i words = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, from + i));
+    _mm512_mask_storeu_epi32(to + i, lanes, _mm512_slli_epi32(words, 16));
 }
 
-__attribute__((target("avx2,f16c"))) static void half_store_256(uint16_t *to, const float *from,
-                                                                int64_t count) {
+AVX512 static void brain_store_512(uint16_t *to, const float *from, int64_t count) {
     int64_t i = 0;
-    for (; i + 8 <= count; i += 8) {
-        const __m256 wide = _mm256_loadu_ps(from + i);
-        if (_mm256_movemask_ps(_mm256_cmp_ps(wide, wide, _CMP_UNORD_Q))) half_store(to + i, from + i, 8);
-        else
-            _mm_storeu_si128((__m128i *)(void *)(to + i),
-                             _mm256_cvtps_ph(wide, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-    }
-    if (i < count) half_store(to + i, from + i, count - i);
+    for (; i + 16 <= count; i += 16) RT_STORE_BRAIN_16(_mm512_loadu_ps(from + i), to + i);
+    if (i == count) return;
+    const __mmask16 lanes = (__mmask16)((1U << (count - i)) - 1);
+    const __m512i words = rt_brains_16(_mm512_maskz_loadu_ps(lanes, from + i));
+    _mm256_mask_storeu_epi16(to + i, lanes, _mm512_cvtepi32_epi16(words));
 }
-#else
-#define HAS_HALVES_512 false
-#define HAS_HALVES_256 false
-#define half_load_512 half_load
-#define half_load_256 half_load
-#define half_store_512 half_store
-#define half_store_256 half_store
-#endif
+
+/* The last vector begins where it ends with the others' elements; fewer than a vector holds are left to the loops above. */
+F16C static void half_load_256(float *to, const uint16_t *from, int64_t count) {
+    if (count < 8) {
+        half_load(to, from, count);
+        return;
+    }
+    for (int64_t i = 0; i < count; i += 8) {
+        const int64_t at = i + 8 <= count ? i : count - 8;
+        const __m256 wide = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + at)));
+        if (_mm256_movemask_ps(_mm256_cmp_ps(wide, wide, _CMP_UNORD_Q))) half_load(to + at, from + at, 8);
+        else _mm256_storeu_ps(to + at, wide);
+    }
+}
+
+F16C static void half_store_256(uint16_t *to, const float *from, int64_t count) {
+    if (count < 8) {
+        half_store(to, from, count);
+        return;
+    }
+    for (int64_t i = 0; i < count; i += 8) {
+        const int64_t at = i + 8 <= count ? i : count - 8;
+        const __m256 wide = _mm256_loadu_ps(from + at);
+        if (_mm256_movemask_ps(_mm256_cmp_ps(wide, wide, _CMP_UNORD_Q))) half_store(to + at, from + at, 8);
+        else _mm_storeu_si128((__m128i *)(void *)(to + at), _mm256_cvtps_ph(wide, RT_ROUND_HALF));
+    }
+}
 
 void rt_half_load(op_dtype dtype, float *to, const uint16_t *from, int64_t count) {
-    if (dtype != OP_FLOAT16) brain_load(to, from, count);
-    else if (HAS_HALVES_512) half_load_512(to, from, count);
-    else if (HAS_HALVES_256) half_load_256(to, from, count);
-    else half_load(to, from, count);
+    const bool half = dtype == OP_FLOAT16;
+    if (has_halves_512()) (half ? half_load_512 : brain_load_512)(to, from, count);
+    else (!half ? brain_load : has_halves_256() ? half_load_256 : half_load)(to, from, count);
 }
 
 void rt_half_store(op_dtype dtype, uint16_t *to, const float *from, int64_t count) {
-    if (dtype != OP_FLOAT16) brain_store(to, from, count);
-    else if (HAS_HALVES_512) half_store_512(to, from, count);
-    else if (HAS_HALVES_256) half_store_256(to, from, count);
-    else half_store(to, from, count);
+    const bool half = dtype == OP_FLOAT16;
+    if (has_halves_512()) (half ? half_store_512 : brain_store_512)(to, from, count);
+    else (!half ? brain_store : has_halves_256() ? half_store_256 : half_store)(to, from, count);
 }
+#else
+void rt_half_load(op_dtype dtype, float *to, const uint16_t *from, int64_t count) {
+    (dtype == OP_FLOAT16 ? half_load : brain_load)(to, from, count);
+}
+
+void rt_half_store(op_dtype dtype, uint16_t *to, const float *from, int64_t count) {
+    (dtype == OP_FLOAT16 ? half_store : brain_store)(to, from, count);
+}
+#endif
 
 /* ---- elements of less than a byte ------------------------------------------------------------------------ */
 

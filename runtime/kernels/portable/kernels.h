@@ -64,8 +64,10 @@ typedef struct rt_part {
     int64_t low, high;
 } rt_part;
 static inline rt_part rt_part_inside(int64_t start, int64_t step, int64_t extent, int64_t count) {
-    const int64_t rest = extent - start, high = rest <= 0 ? 0 : (rest - 1) / step + 1;
-    return (rt_part){start >= 0 ? 0 : (-start + step - 1) / step, high < count ? high : count};
+    const int64_t rest = extent - start > 0 ? extent - start : 0, before = start < 0 ? -start : 0;
+    if (step == 1) return (rt_part){before, rest < count ? rest : count}; /* a division takes as long as a small window */
+    const int64_t high = rest == 0 ? 0 : (rest - 1) / step + 1;
+    return (rt_part){before == 0 ? 0 : (before + step - 1) / step, high < count ? high : count};
 }
 
 /* A nest of loops over up to RT_LOOP_OPERANDS tensors, each with a stride (in elements) in every dimension.

@@ -1,35 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pointwise.c: Conv of windows of one point at stride 1, in float, on row-major images: products of small matrices, one for each
- * group.
+/* pointwise.c: Conv of windows of one point at stride 1 on row-major images, in float, float16 and bfloat16: products of small matrices,
+ * one for each group.
  *
  *     Y[filter][point] = activation(sum over channels of W[filter][channel] * X[channel][point] + bias + residual)
  *
  * A panel of points, two vectors wide, is copied from all channels of a group; tiles of 3 to 6 filters pass over it, whose sums stay
  * in registers, and which write the result once, finished. The filters of a group are dealt out to tiles evenly: none is padded.
  *
- * The weights: [group][tile][channel][filter of the tile], as many as before. Products and their sums are rounded once where the
- * machine can. What is added in which order follows from the shapes alone: results do not depend on the number of threads.
+ * The weights: [group][tile][channel][filter of the tile], as many as before; in bfloat16 [pair of channels][filter][2] of a tile. Products
+ * and their sums are rounded once where the machine can. What is added in which order follows from the shapes alone: results do not depend
+ * on the number of threads.
+ *
+ * Of 16 bits, the points of some panels and the weights of a tile become floats as they are copied, or stay pairs where the processor
+ * multiplies these; sums are floats, finished as such, and rounded once.
  */
 #include "ir/operators/window.h"
 #include "runtime/kernels/portable/activation.h"
 #include "runtime/kernels/portable/cost.h"
+#include "runtime/kernels/portable/half_rows.h"
 #include "runtime/kernels/portable/kernels.h"
-#include "runtime/kernels/portable/lanes.h"
+#include "runtime/kernels/portable/pointwise_tiles.h"
 #include <math.h>
 #include <string.h>
 
 enum {
-    MOST_ROWS = 6,      /* filters of a tile */
-    LEAST_ROWS = 3,     /* fewer have too few sums to fill the time that an addition takes */
+    MOST_ROWS = RT_POINTWISE_MOST_ROWS,
+    MOST_WIDTH = RT_POINTWISE_WIDTH,
     LEAST_CHANNELS = 4, /* fewer: as fast where they are read directly */
-    DEPTH = 256,        /* channels of a panel, which lies on the stack */
-    MOST_WIDTH = 32     /* points of a panel: two vectors of the widest machine */
+    DEPTH = 256,        /* channels of a panel, which lies on the stack; in 16 bits, of a group at most */
+    MOST_PANELS = 4     /* of 16 bits, that the weights of a tile are widened for */
 };
 
 typedef struct pointwise {
+    const rt_pointwise_tiles *set; /* the first: see pointwise_tiles.h */
+    op_dtype dtype;
     int64_t images, group, channels, filters; /* channels and filters of one group */
+    int64_t depth;                            /* of the weights: channels, to whole pairs in bfloat16 */
     int64_t points;                           /* of one map */
     int64_t tiles;                            /* of the filters of a group */
+    int64_t panels;                           /* that are computed together */
     bool bias, residual;
     rt_activation activation;
     bool limits; /* the activation is done with these: */
@@ -38,112 +47,29 @@ typedef struct pointwise {
 
 typedef struct pointwise_job {
     const pointwise *shape;
-    const float *x, *weights, *bias, *residual;
-    float *y;
+    const void *x, *weights, *bias, *residual;
+    void *y;
 } pointwise_job;
 
-/* ---- tiles --------------------------------------------------------------------------------------------- */
-
-typedef struct filter_tile {
-    int64_t depth;
-    const float *weights; /* [channel][row] */
-    const float *panel;   /* [channel][point of two vectors] */
-    const float *bias;    /* by row */
-    const float *from;    /* what is added to, of the row length of y; NULL: nothing */
-    float *y;
-    int64_t row; /* floats from one filter to the next, in y and in from */
-    float low, high;
-} filter_tile;
-
-typedef void tile_function(const filter_tile *tile);
-
-/* By vectors, by rows. */
-typedef struct tile_set {
-    int64_t lanes;
-    tile_function *run[2][MOST_ROWS - LEAST_ROWS + 1];
-} tile_set;
-
-/* ROWS filters at the points of VECTORS vectors. */
-#define TILE(name, target, vector, ROWS, VECTORS, ADD_PRODUCT, LIMIT)                                        \
-    target static void name(const filter_tile *tile) {                                                       \
-        enum { WIDE = sizeof(vector) / sizeof(float) };                                                      \
-        const float *restrict weights = tile->weights;                                                       \
-        const float *restrict panel = tile->panel;                                                           \
-        float *y = tile->y;                                                                                  \
-        const int64_t row = tile->row;                                                                       \
-        const float low = tile->low, high = tile->high;                                                      \
-        vector sums[ROWS][VECTORS];                                                                          \
-        _Pragma("GCC unroll 6") for (int r = 0; r < ROWS; r++) {                                             \
-            _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) {                                      \
-                sums[r][v] = (vector){0};                                                                    \
-                if (tile->from) memcpy(&sums[r][v], tile->from + r * row + v * WIDE, sizeof(vector));        \
-                sums[r][v] += tile->bias[r];                                                                 \
-            }                                                                                                \
-        }                                                                                                    \
-        for (int64_t k = 0; k < tile->depth; k++, weights += ROWS, panel += 2 * WIDE) {                      \
-            vector right[VECTORS];                                                                           \
-            _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) right[v] =                             \
-                *(const vector *)(const void *)(panel + v * WIDE);                                           \
-            _Pragma("GCC unroll 6") for (int r = 0; r < ROWS; r++) {                                         \
-                _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++)                                    \
-                    ADD_PRODUCT(sums[r][v], weights[r], right[v]);                                           \
-            }                                                                                                \
-        }                                                                                                    \
-        _Pragma("GCC unroll 6") for (int r = 0; r < ROWS; r++) {                                             \
-            _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) {                                      \
-                LIMIT(sums[r][v], low, high);                                                                \
-                memcpy(y + r * row + v * WIDE, &sums[r][v], sizeof(vector));                                 \
-            }                                                                                                \
-        }                                                                                                    \
-    }
-
-#define TILES(suffix, target, vector, ADD_PRODUCT, LIMIT)                                                    \
-    TILE(tile_3_##suffix, target, vector, 3, 2, ADD_PRODUCT, LIMIT)                                          \
-    TILE(tile_4_##suffix, target, vector, 4, 2, ADD_PRODUCT, LIMIT)                                          \
-    TILE(tile_5_##suffix, target, vector, 5, 2, ADD_PRODUCT, LIMIT)                                          \
-    TILE(tile_6_##suffix, target, vector, 6, 2, ADD_PRODUCT, LIMIT)                                          \
-    TILE(half_3_##suffix, target, vector, 3, 1, ADD_PRODUCT, LIMIT)                                          \
-    TILE(half_4_##suffix, target, vector, 4, 1, ADD_PRODUCT, LIMIT)                                          \
-    TILE(half_5_##suffix, target, vector, 5, 1, ADD_PRODUCT, LIMIT)                                          \
-    TILE(half_6_##suffix, target, vector, 6, 1, ADD_PRODUCT, LIMIT)                                          \
-    static const tile_set tiles_##suffix = {                                                                 \
-        sizeof(vector) / sizeof(float),                                                                      \
-        {{half_3_##suffix, half_4_##suffix, half_5_##suffix, half_6_##suffix},                               \
-         {tile_3_##suffix, tile_4_##suffix, tile_5_##suffix, tile_6_##suffix}}};
-
-#define ADD(sum, left, right) ((sum) += (left) * (right))
-TILES(plain, , rt_floats_4, ADD, RT_LIMIT_4)
-
-#if defined(__x86_64__) && defined(__GNUC__)
-#define AVX2 __attribute__((target("avx2,fma")))
-#define AVX512 __attribute__((target("avx512f")))
-#define ADD_8(sum, left, right) ((sum) = _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum))
-#define ADD_16(sum, left, right) ((sum) = _mm512_fmadd_ps(_mm512_set1_ps(left), right, sum))
-TILES(avx2, AVX2, rt_floats_8, ADD_8, RT_LIMIT_8)
-TILES(avx512, AVX512, rt_floats_16, ADD_16, RT_LIMIT_16)
-#endif
-
-static const tile_set *best_tiles(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512f")) return &tiles_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &tiles_avx2;
-#endif
-    return &tiles_plain;
-}
-
 /* ---- shapes -------------------------------------------------------------------------------------------- */
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
 
 /* False where the application is no convolution of this kind. */
 static bool read_shape(const op_call *call, pointwise *shape) {
     const op_type *x = &call->inputs[0].type, *y = &call->outputs[0].type;
     const op_shape *weights = &call->inputs[1].type.shape;
     op_window window;
-    if (call->code != OP_CONV || x->dtype != OP_FLOAT || x->shape.rank < 3 || weights->rank != x->shape.rank)
+    if (call->code != OP_CONV || !(x->dtype == OP_FLOAT || rt_is_half(x->dtype)) || x->shape.rank < 3 ||
+        weights->rank != x->shape.rank)
         return false;
     if (!op_shape_known(&x->shape) || !op_shape_known(&y->shape) || !op_shape_known(weights)) return false;
     if (x->layout != OP_LAYOUT_ROW_MAJOR || y->layout != OP_LAYOUT_ROW_MAJOR) return false;
     if (op_window_read(call, weights->dims + 2, &window, NULL) != BASE_OK) return false;
-    *shape = (pointwise){.images = x->shape.dims[0],
+    *shape = (pointwise){.dtype = x->dtype,
+                         .images = x->shape.dims[0],
                          .group = op_attribute_integer(&call->attributes, "group", 1),
                          .channels = weights->dims[1],
                          .points = 1,
@@ -158,7 +84,10 @@ static bool read_shape(const op_call *call, pointwise *shape) {
     if (shape->group < 1 || shape->images < 1 || shape->points < 1) return false;
     shape->filters = weights->dims[0] / shape->group;
     shape->tiles = (shape->filters + MOST_ROWS - 1) / MOST_ROWS;
-    if (shape->filters < LEAST_ROWS || shape->channels < LEAST_CHANNELS) return false;
+    if (shape->filters < RT_POINTWISE_LEAST_ROWS || shape->channels < LEAST_CHANNELS) return false;
+    if (rt_is_half(shape->dtype) && shape->channels > DEPTH) return false;
+    shape->depth = shape->dtype == OP_BFLOAT16 ? (shape->channels + 1) / 2 * 2 : shape->channels;
+    shape->panels = rt_is_half(shape->dtype) ? least(DEPTH / shape->depth, MOST_PANELS) : 1;
     if (shape->residual && call->inputs[3].type.layout != OP_LAYOUT_ROW_MAJOR) return false;
     if (!rt_activation_read(&call->attributes, &shape->activation)) return false;
     shape->limits = rt_activation_limits(&shape->activation, &shape->low, &shape->high);
@@ -166,7 +95,8 @@ static bool read_shape(const op_call *call, pointwise *shape) {
 }
 
 static size_t packed_bytes(const pointwise *shape) {
-    return (size_t)(shape->group * shape->filters * shape->channels) * sizeof(float);
+    const size_t element = shape->dtype == OP_FLOAT ? sizeof(float) : sizeof(uint16_t);
+    return (size_t)(shape->group * shape->filters * shape->depth) * element;
 }
 
 /* The first filter of a tile; that of the tile after the last one is the number of filters. */
@@ -190,7 +120,7 @@ static bool estimate(const op_call *call, const rt_environment *environment, siz
     if (!read_shape(call, &shape)) return false;
     const double products = (double)shape.images * (double)shape.points * (double)shape.channels *
                             (double)shape.filters * (double)shape.group;
-    *cost = (rt_cost){.seconds = rt_pointwise_seconds(products, environment),
+    *cost = (rt_cost){.seconds = rt_pointwise_seconds(shape.dtype, products, environment),
                       .packed_bytes = packed_bytes(&shape)};
     return true;
 }
@@ -201,14 +131,19 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
     pointwise shape;
     if (input != 1 || !read_shape(call, &shape))
         return base_fail(report, BASE_INVALID, "input %u of this convolution is not packed", input);
-    const float *from = plain->data;
-    float *to = packed;
-    for (int64_t group = 0; group < shape.group; group++, from += shape.filters * shape.channels) {
+    const size_t element = shape.dtype == OP_FLOAT ? sizeof(float) : sizeof(uint16_t);
+    const int64_t side = shape.dtype == OP_BFLOAT16 ? 2 : 1; /* channels that lie side by side */
+    const char *from = plain->data;
+    for (int64_t group = 0; group < shape.group; group++) {
         for (int64_t tile = 0; tile < shape.tiles; tile++) {
-            const int64_t first = first_filter(&shape, tile), end = first_filter(&shape, tile + 1);
-            for (int64_t channel = 0; channel < shape.channels; channel++)
-                for (int64_t filter = first; filter < end; filter++)
-                    *to++ = from[filter * shape.channels + channel];
+            const int64_t first = first_filter(&shape, tile), rows = first_filter(&shape, tile + 1) - first;
+            char *to = (char *)packed + (size_t)((group * shape.filters + first) * shape.depth) * element;
+            for (int64_t row = 0; row < rows; row++) {
+                for (int64_t channel = 0; channel < shape.channels; channel++, from += element) {
+                    const int64_t at = (channel / side * rows + row) * side + channel % side;
+                    memcpy(to + (size_t)at * element, from, element);
+                }
+            }
         }
     }
     return BASE_OK;
@@ -235,9 +170,10 @@ static void copy_panel(const float *x, int64_t points, int64_t depth, int64_t co
 }
 
 /* Points of the last panel, fewer than its vectors hold, pass through memory beside. */
-static void run_edge(tile_function *run, const filter_tile *whole, int64_t rows, int64_t count) {
+static void run_edge(rt_pointwise_function *run, const rt_pointwise_tile *whole, int64_t rows,
+                     int64_t count) {
     float y[MOST_ROWS * MOST_WIDTH], from[MOST_ROWS * MOST_WIDTH] = {0};
-    filter_tile beside = *whole;
+    rt_pointwise_tile beside = *whole;
     beside.y = y;
     beside.row = MOST_WIDTH;
     beside.from = whole->from ? from : NULL;
@@ -249,34 +185,35 @@ static void run_edge(tile_function *run, const filter_tile *whole, int64_t rows,
 }
 
 /* All filters of a group of an image at `count` points from `point` on. */
-static void run_panel(const pointwise_job *job, const tile_set *set, int64_t image_group, int64_t point,
-                      int64_t count) {
+static void run_panel(const pointwise_job *job, int64_t image_group, int64_t point, int64_t count) {
     _Alignas(RT_ALIGNMENT) float panel[DEPTH * MOST_WIDTH];
     static const float zeros[MOST_ROWS];
     const pointwise *shape = job->shape;
+    const rt_pointwise_tiles *set = shape->set;
+    const float *bias = job->bias;
     const int64_t group = image_group % shape->group, width = 2 * set->lanes;
     const int64_t first_row = image_group * shape->filters * shape->points + point;
-    const float *x = job->x + image_group * shape->channels * shape->points + point;
+    const float *x = (const float *)job->x + image_group * shape->channels * shape->points + point;
     for (int64_t from = 0; from < shape->channels; from += DEPTH) {
         const bool last = shape->channels - from <= DEPTH;
         const int64_t depth = last ? shape->channels - from : DEPTH;
-        const float *weights = job->weights + group * shape->filters * shape->channels;
+        const float *weights = (const float *)job->weights + group * shape->filters * shape->channels;
         const float *before = from > 0 ? job->y : job->residual;
         copy_panel(x + from * shape->points, shape->points, depth, count, width, panel);
         for (int64_t t = 0; t < shape->tiles; t++) {
             const int64_t filter = first_filter(shape, t), rows = first_filter(shape, t + 1) - filter;
             const int64_t at = first_row + filter * shape->points;
-            tile_function *run = set->run[count > set->lanes][rows - LEAST_ROWS];
-            const filter_tile one = {
-                .depth = depth,
-                .weights = weights + (filter * shape->channels + from * rows),
-                .panel = panel,
-                .bias = job->bias && from == 0 ? job->bias + group * shape->filters + filter : zeros,
-                .from = before ? before + at : NULL,
-                .y = job->y + at,
-                .row = shape->points,
-                .low = last ? shape->low : -INFINITY,
-                .high = last ? shape->high : INFINITY};
+            rt_pointwise_function *run = set->run[count > set->lanes][rows - RT_POINTWISE_LEAST_ROWS];
+            const rt_pointwise_tile one = {.depth = depth,
+                                           .weights = weights + (filter * shape->channels + from * rows),
+                                           .panel = panel,
+                                           .bias = bias && from == 0 ? bias + group * shape->filters + filter
+                                                                     : zeros,
+                                           .from = before ? before + at : NULL,
+                                           .y = (float *)job->y + at,
+                                           .row = shape->points,
+                                           .low = last ? shape->low : -INFINITY,
+                                           .high = last ? shape->high : INFINITY};
             if (count == width || count == set->lanes) run(&one);
             else run_edge(run, &one, rows, count);
             for (int64_t r = 0; r < rows && last && !shape->limits; r++)
@@ -285,15 +222,110 @@ static void run_panel(const pointwise_job *job, const tile_set *set, int64_t ima
     }
 }
 
+/* ---- 16 bits --------------------------------------------------------------------------------------------- */
+
+typedef uint32_t pair __attribute__((may_alias));
+
+/* `count` elements, and zeros after them to `width`. */
+static inline void copy_row(uint16_t *to, const uint16_t *from, int64_t count, int64_t width) {
+    if (count == MOST_WIDTH) memcpy(to, from, MOST_WIDTH * sizeof *to);
+    else memcpy(to, from, (size_t)count * sizeof *to);
+    for (int64_t i = count; i < width; i++) to[i] = 0;
+}
+
+RT_CLONES static void join_pairs(const uint16_t *restrict first, const uint16_t *restrict second,
+                                 int64_t count, pair *restrict to) {
+    for (int64_t i = 0; i < count; i++) to[i] = first[i] | (uint32_t)second[i] << 16;
+}
+
+/* The weights of a tile in bfloat16, whose channels lie in pairs, as floats. */
+RT_CLONES static void split_pairs(const uint16_t *restrict from, int64_t rows, int64_t depth,
+                                  pair *restrict to) {
+    for (int64_t k = 0; k < depth; k += 2, from += 2 * rows, to += 2 * rows) {
+        for (int64_t r = 0; r < rows; r++) {
+            to[r] = (uint32_t)from[2 * r] << 16;
+            to[rows + r] = (uint32_t)from[2 * r + 1] << 16;
+        }
+    }
+}
+
+/* `count` points of all channels as the tiles read them: whole panels, zeros where there is nothing. */
+static void enter_panel(const pointwise *shape, const uint16_t *x, int64_t count, float *panel) {
+    const int64_t width = 2 * shape->set->lanes;
+    if (!shape->set->pairs) {
+        rt_half_rows_load(shape->dtype, x, shape->points, shape->channels, count, width, panel);
+        memset(panel + shape->channels * width, 0,
+               (size_t)((shape->depth - shape->channels) * width) * sizeof *panel);
+        return;
+    }
+    for (int64_t k = 0; k < shape->channels; k += 2, x += 2 * shape->points) {
+        uint16_t rows[2][MOST_WIDTH];
+        copy_row(rows[0], x, count, width);
+        copy_row(rows[1], x + shape->points, k + 1 < shape->channels ? count : 0, width);
+        join_pairs(rows[0], rows[1], width, (pair *)(void *)panel + k / 2 * width);
+    }
+}
+
+/* A tile at `count` points: sums in floats, which are finished, and rounded. */
+static void run_tile(const pointwise_job *job, rt_pointwise_tile *tile, int64_t rows, int64_t at,
+                     int64_t count) {
+    _Alignas(RT_ALIGNMENT) float sums[MOST_ROWS * MOST_WIDTH], from[MOST_ROWS * MOST_WIDTH];
+    const pointwise *shape = job->shape;
+    const rt_pointwise_tiles *set = shape->set;
+    const int64_t width = count > set->lanes ? 2 * set->lanes : set->lanes;
+    const uint16_t *residual = job->residual;
+    tile->row = width;
+    tile->y = sums;
+    tile->from = residual ? from : NULL;
+    if (residual) rt_half_rows_load(shape->dtype, residual + at, shape->points, rows, count, width, from);
+    set->run[count > set->lanes][rows - RT_POINTWISE_LEAST_ROWS](tile);
+    if (!shape->limits) rt_activation_floats(&shape->activation, sums, rows * width);
+    rt_half_rows_store(shape->dtype, sums, width, rows, count, (uint16_t *)job->y + at, shape->points);
+}
+
+/* All filters of a group of an image at `count` points from `point` on: of some panels. */
+static void run_halves(const pointwise_job *job, int64_t image_group, int64_t point, int64_t count) {
+    _Alignas(RT_ALIGNMENT) float panels[DEPTH * MOST_WIDTH];
+    _Alignas(RT_ALIGNMENT) float weights[DEPTH * MOST_ROWS];
+    const pointwise *shape = job->shape;
+    const bool pairs = shape->set->pairs;
+    const int64_t width = 2 * shape->set->lanes, first = image_group % shape->group * shape->filters,
+                  depth = pairs ? shape->depth / 2 : shape->depth, step = depth * width;
+    const uint16_t *x = (const uint16_t *)job->x + image_group * shape->channels * shape->points + point;
+    for (int64_t i = 0; i * width < count; i++)
+        enter_panel(shape, x + i * width, least(count - i * width, width), panels + i * step);
+    for (int64_t t = 0; t < shape->tiles; t++) {
+        const int64_t filter = first_filter(shape, t), rows = first_filter(shape, t + 1) - filter;
+        const uint16_t *packed = (const uint16_t *)job->weights + (first + filter) * shape->depth;
+        float bias[MOST_ROWS] = {0};
+        if (job->bias) rt_half_load(shape->dtype, bias, (const uint16_t *)job->bias + first + filter, rows);
+        if (!pairs && shape->dtype == OP_BFLOAT16)
+            split_pairs(packed, rows, shape->depth, (pair *)(void *)weights);
+        else if (!pairs) rt_half_load(shape->dtype, weights, packed, rows * shape->depth);
+        rt_pointwise_tile tile = {.depth = depth,
+                                  .weights = pairs ? (const void *)packed : weights,
+                                  .bias = bias,
+                                  .low = shape->low,
+                                  .high = shape->high};
+        for (int64_t i = 0; i * width < count; i++) {
+            tile.panel = panels + i * step;
+            run_tile(job, &tile, rows,
+                     (image_group * shape->filters + filter) * shape->points + point + i * width,
+                     least(count - i * width, width));
+        }
+    }
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------- */
+
 static void run_member(void *context, int member, int members) {
     const pointwise_job *job = context;
     const pointwise *shape = job->shape;
-    const tile_set *set = best_tiles();
-    const int64_t width = 2 * set->lanes, panels = (shape->points + width - 1) / width;
-    const int64_t items = shape->images * shape->group * panels;
+    const int64_t width = 2 * shape->set->lanes * shape->panels, strips = (shape->points + width - 1) / width;
+    const int64_t items = shape->images * shape->group * strips;
     for (int64_t i = items * member / members; i < items * (member + 1) / members; i++) {
-        const int64_t point = i % panels * width, rest = shape->points - point;
-        run_panel(job, set, i / panels, point, rest < width ? rest : width);
+        const int64_t point = i % strips * width, count = least(shape->points - point, width);
+        (shape->dtype == OP_FLOAT ? run_panel : run_halves)(job, i / strips, point, count);
     }
 }
 
@@ -320,6 +352,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (!shape) return base_fail_memory(report);
     if (!accepts(call, environment) || !read_shape(call, shape))
         return base_fail(report, BASE_INVALID, "this convolution is no product of packed weights");
+    shape->set = rt_pointwise_tiles_for(shape->dtype, RT_POINTWISE_BEST);
     prepared->state = shape;
     prepared->run = run;
     return BASE_OK;

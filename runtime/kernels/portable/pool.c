@@ -13,7 +13,8 @@
 
 enum {
     FEW_OUTPUTS = 4,  /* of a row */
-    HALF_LINE = 2048 /* elements of a row of 16 bits that becomes floats */
+    HALF_LINE = 2048, /* elements of a row of 16 bits that becomes floats */
+    HALF_MAP = 4096   /* of a map that does as a whole */
 };
 
 typedef struct pool {
@@ -26,6 +27,7 @@ typedef struct pool {
     /* For rows of floats. By output position of the first two dimensions, the window elements inside of the input; by
      * window element of the last dimension, the outputs for which it is inside; and those for which all are. */
     rt_part *inside[3], whole;
+    bool by_maps;  /* 16 bits, whose maps become floats one after the other */
     bool by_lines; /* of floats: */
     rt_pool_rows rows;
 } pool;
@@ -384,7 +386,7 @@ static bool find_parts(pool *shape, base_arena *arena) {
 
 /* Windows of floats over several elements. */
 static void find_lines(pool *shape) {
-    if (shape->dtype != OP_FLOAT || shape->indices || shape->global) return;
+    if (!(shape->dtype == OP_FLOAT || shape->by_maps) || shape->indices || shape->global) return;
     if (shape->kernel[0] * shape->kernel[1] * shape->kernel[2] == 1) return;
     shape->rows = (rt_pool_rows){.maximum = shape->maximum,
                                  .width = shape->input[2],
@@ -465,13 +467,25 @@ static void pool_map_halves(const pool_job *job, int64_t map) {
     rt_element_store(shape->dtype, job->y, map, shape->maximum ? all : all / (double)(shape->input_size ? shape->input_size : 1));
 }
 
+/* A small map of 16 bits, as one of floats. */
+static void pool_map_widened(const pool_job *job, int64_t map, float *line) {
+    const pool *shape = job->shape;
+    float x[HALF_MAP], y[HALF_MAP];
+    const pool_job floats = {.shape = shape, .x = x, .y = y};
+    rt_half_load(shape->dtype, x, (const uint16_t *)job->x + map * shape->input_size, shape->input_size);
+    pool_map_float(&floats, 0, line);
+    rt_half_store(shape->dtype, (uint16_t *)job->y + map * shape->output_size, y, shape->output_size);
+}
+
 static void pool_member(void *context, int member, int members) {
     const pool_job *job = context;
     const pool *shape = job->shape;
     float line[RT_POOL_LINE];
     if (shape->by_lines) rt_pool_rows_begin(&shape->rows, line);
     for (int64_t map = member; map < shape->maps; map += members) {
-        if (rt_is_half(shape->dtype) && !job->indices && (shape->inside[0] || shape->global)) {
+        if (shape->by_maps) {
+            pool_map_widened(job, map, line);
+        } else if (rt_is_half(shape->dtype) && !job->indices && (shape->inside[0] || shape->global)) {
             pool_map_halves(job, map);
         } else if (shape->maximum && !job->indices && shape->inside[0] && shape->dtype != OP_FLOAT) {
             pool_map_bytes(job, map);
@@ -564,6 +578,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     const bool by_rows =
         halves || shape->dtype == OP_FLOAT || shape->dtype == OP_INT8 || shape->dtype == OP_UINT8;
     if (by_rows && !shape->global && !find_parts(shape, arena)) return base_fail_memory(report);
+    shape->by_maps = halves && !shape->global && shape->input_size <= HALF_MAP && shape->output_size <= HALF_MAP;
     find_lines(shape);
     prepared->state = shape;
     prepared->run = run;

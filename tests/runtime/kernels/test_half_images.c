@@ -21,38 +21,6 @@ static double tolerance(op_dtype dtype) {
     return dtype == OP_FLOAT16 ? 0x1p-10 : 0x1p-7;
 }
 
-/* The same application in float, of the same numbers, by the row-major kernel: output 0. */
-static op_tensor expected_of(application *app, const char *kernel) {
-    application *floats = application_memory(app, sizeof *floats);
-    application_init(floats, app->call.code);
-    for (uint32_t i = 0; i < app->call.input_count; i++) {
-        const op_tensor *input = &app->inputs[i];
-        if (input->type.dtype == OP_NONE) {
-            application_absent(floats);
-            continue;
-        }
-        const bool half = input->type.dtype == OP_FLOAT16 || input->type.dtype == OP_BFLOAT16;
-        float *data = application_input(floats, half ? OP_FLOAT : input->type.dtype, input->type.shape.rank,
-                                        input->type.shape.dims);
-        if (!half) {
-            memcpy(data, input->data, input->bytes);
-            continue;
-        }
-        int64_t count;
-        assert_true(op_shape_elements(&input->type.shape, &count));
-        for (int64_t k = 0; k < count; k++) data[k] = (float)application_element(input, k);
-    }
-    memcpy(floats->attributes, app->attributes, sizeof floats->attributes);
-    floats->call.attributes = app->call.attributes;
-    application_run(floats, kernel, 1);
-    op_tensor made = floats->outputs[0];
-    made.data = application_memory(app, made.bytes);
-    memcpy(made.data, floats->outputs[0].data, made.bytes);
-    floats->call.attributes = (op_attributes){0};
-    application_free(floats);
-    return made;
-}
-
 /* How an application is run: 0 lanes: as the machine likes it. */
 typedef struct way {
     op_layout from, to;
@@ -180,7 +148,7 @@ static void draw(application *app, op_dtype dtype, uint64_t *seed, bool residual
 static void check_convolution(application *app, uint64_t seed, bool residual) {
     static const char name[] = "portable.half_convolution";
     const op_dtype dtype = app->inputs[0].type.dtype;
-    const op_tensor want = expected_of(app, "portable.convolution");
+    const op_tensor want = application_floats(app, "portable.convolution");
     const bool few = app->inputs[0].type.shape.dims[1] <= RT_HALF_FEW;
     assert_int_equal(application_infer(app), BASE_OK);
     const op_layout layouts[] = {OP_LAYOUT_NC16, OP_LAYOUT_NHWC, OP_LAYOUT_ROW_MAJOR};
@@ -321,7 +289,7 @@ static void test_transposed(void **state) {
             application_integers(&app, "pads", 2 * (size_t)(rank - 2), pads);
             application_integers(&app, "strides", (size_t)(rank - 2), strides);
             application_integers(&app, "output_padding", (size_t)(rank - 2), more);
-            const op_tensor want = expected_of(&app, "portable.conv_transpose");
+            const op_tensor want = application_floats(&app, "portable.conv_transpose");
             assert_int_equal(application_infer(&app), BASE_OK);
             for (int l = 0; l < 2; l++) {
                 way how = {.from = l ? OP_LAYOUT_NHWC : OP_LAYOUT_NC16, .threads = 1};
@@ -371,7 +339,7 @@ static void test_pools(void **state) {
                 if (code == OP_AVERAGE_POOL)
                     application_integer(&app, "count_include_pad", random_range(&seed, 0, 1));
             }
-            const op_tensor want = expected_of(&app, "portable.pool");
+            const op_tensor want = application_floats(&app, "portable.pool");
             assert_int_equal(application_infer(&app), BASE_OK);
             for (int l = 0; l < 2; l++) {
                 way how = {.from = l ? OP_LAYOUT_NHWC : OP_LAYOUT_NC16, .threads = 1 + (int)(trial % 3)};
@@ -432,7 +400,7 @@ static void test_gates(void **state) {
                            DIMS(images, channels, random_range(&seed, 1, 9), random_range(&seed, 1, 9)),
                            &seed);
         application_random(&app, dtype, 4, DIMS(trial % 5 ? images : 1, channels, 1, 1), &seed);
-        const op_tensor want = expected_of(&app, "portable.elementwise_binary");
+        const op_tensor want = application_floats(&app, "portable.elementwise_binary");
         assert_int_equal(application_infer(&app), BASE_OK);
         const op_tensor got = run_as(&app, "portable.elementwise_binary",
                                      &(way){.from = layout, .to = layout, .threads = 1 + (int)(trial % 2)});
@@ -457,7 +425,7 @@ static void test_means(void **state) {
         int64_t *axes = application_input(&app, OP_INT64, 1, DIMS(2));
         axes[0] = 2;
         axes[1] = 3;
-        const op_tensor want = expected_of(&app, "portable.reduce");
+        const op_tensor want = application_floats(&app, "portable.reduce");
         assert_int_equal(application_infer(&app), BASE_OK);
         const op_tensor got =
             run_as(&app, "portable.reduce", &(way){.from = layout, .to = layout, .threads = 1});

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_halves.c: blocks of float16 and bfloat16 become floats, and floats become these, bit by bit as single numbers do: all 65,536 of either
- * type, and floats of every exponent and sign, with NaN, infinities, ties and what becomes zero among them; in blocks of any length. */
+ * type, and floats of every exponent and sign, with NaN, infinities, ties and what becomes zero among them; in blocks of any length, and in rows that lie apart. */
+#include "runtime/kernels/portable/half_rows.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "tests/support/support.h"
 #include <setjmp.h>
@@ -73,10 +74,36 @@ static void blocks_have_any_length(void **state) {
     }
 }
 
+/* Rows that lie apart, of any length. */
+static void rows_lie_apart(void **state) {
+    (void)state;
+    enum { ROWS = 3, STEP = 37, WIDTH = 32 };
+    for (int d = 0; d < 2; d++) {
+        for (int width = 4; width <= WIDTH; width *= 2) {
+            for (int count = 0; count <= width; count++) {
+                uint16_t halves[ROWS * STEP], again[ROWS * STEP];
+                float wide[ROWS * WIDTH + 1];
+                for (int i = 0; i < ROWS * STEP; i++)
+                    halves[i] = (uint16_t)(0x3c00 + 37 * i), again[i] = 0x1234;
+                for (int i = 0; i <= ROWS * WIDTH; i++) wide[i] = 77;
+                rt_half_rows_load(dtypes[d], halves, STEP, ROWS, count, width, wide);
+                for (int i = 0; i < ROWS * width; i++) {
+                    const int row = i / width, at = i % width;
+                    assert_true(wide[i] == (at < count ? wide_of(dtypes[d], halves[row * STEP + at]) : 0));
+                }
+                assert_true(wide[ROWS * width] == 77);
+                rt_half_rows_store(dtypes[d], wide, width, ROWS, count, again, STEP);
+                for (int i = 0; i < ROWS * STEP; i++)
+                    assert_int_equal(again[i], i % STEP < count ? halves[i] : 0x1234);
+            }
+        }
+    }
+}
+
 int main(int count, char **arguments) {
     support_arguments(count, arguments);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(halves_become_floats),
-                                       cmocka_unit_test(floats_become_halves),
-                                       cmocka_unit_test(blocks_have_any_length)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(halves_become_floats), cmocka_unit_test(floats_become_halves),
+        cmocka_unit_test(blocks_have_any_length), cmocka_unit_test(rows_lie_apart)};
     return cmocka_run_group_tests_name("halves", tests, NULL, NULL);
 }

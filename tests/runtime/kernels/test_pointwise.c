@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_pointwise.c: convolutions of single points with weights in tiles beside the gathering ones: random groups, fused forms, residuals
- * in place, more channels than a panel holds; bits that do not depend on threads; NaN; what is refused.
+/* test_pointwise.c: convolutions of single points with weights in tiles beside the gathering ones, in float and in 16 bits: random groups,
+ * fused forms, residuals in place, more channels than a panel holds; vectors of every width; bits that do not depend on threads; NaN; what
+ * is refused.
  */
+#include "runtime/kernels/portable/pointwise_tiles.h"
 #include "tests/support/allocations.h"
 #include "tests/support/application.h"
 #include <inttypes.h>
@@ -19,28 +21,31 @@ static const rt_kernel *kernel(void) {
     return rt_kernel_of(OP_CONV, "portable.pointwise");
 }
 
-static void draw(application *app, uint64_t *seed, bool residual) {
+static void draw(application *app, op_dtype dtype, uint64_t *seed, bool residual) {
     static const char *const activations[] = {"",        "Relu",  "LeakyRelu", "Clip",
                                               "Sigmoid", "Swish", "HardSwish"};
     const int64_t images = random_range(seed, 1, 2), group = random_range(seed, 1, 4);
-    const int64_t channels = random_range(seed, 0, 9) ? random_range(seed, 4, 60) : 300,
+    const int64_t channels = random_range(seed, 0, 9) ? random_range(seed, 4, 60)
+                             : dtype == OP_FLOAT      ? 300
+                                                      : 250,
                   filters = random_range(seed, 3, 40);
     const int64_t height = random_range(seed, 1, 12), width = random_range(seed, 1, 12);
     application_init(app, OP_CONV);
-    application_random(app, OP_FLOAT, 4, DIMS(images, group * channels, height, width), seed);
-    application_random(app, OP_FLOAT, 4, DIMS(group * filters, channels, 1, 1), seed);
-    if (random_range(seed, 0, 1)) application_random(app, OP_FLOAT, 1, DIMS(group * filters), seed);
+    application_random(app, dtype, 4, DIMS(images, group * channels, height, width), seed);
+    application_random(app, dtype, 4, DIMS(group * filters, channels, 1, 1), seed);
+    if (random_range(seed, 0, 1)) application_random(app, dtype, 1, DIMS(group * filters), seed);
     else application_absent(app);
     application_integer(app, "group", group);
     const char *activation = activations[random_range(seed, 0, 6)];
     if (activation[0]) application_text(app, "ouro.activation", activation);
     application_real(app, "ouro.alpha", -0.25f);
     application_real(app, "ouro.beta", 0.75f);
-    if (residual) application_random(app, OP_FLOAT, 4, DIMS(images, group * filters, height, width), seed);
+    if (residual) application_random(app, dtype, 4, DIMS(images, group * filters, height, width), seed);
 }
 
-/* Packs the weights and runs the application, with the result where the residual lies if that is asked for. */
-static op_tensor run_packed(application *app, int threads, bool in_place) {
+/* Packs the weights and runs the application in vectors of at most so many floats, with the result where the residual lies if that is
+ * asked for. */
+static op_tensor run_narrow(application *app, int threads, bool in_place, int lanes) {
     const rt_environment environment = {.threads = threads};
     op_tensor inputs[APPLICATION_INPUTS], output = app->outputs[0];
     op_call call = app->call;
@@ -50,13 +55,17 @@ static op_tensor run_packed(application *app, int threads, bool in_place) {
     call.outputs = &output;
     if (!kernel()->estimate(&call, &environment, 0, &cost)) fail_msg("no estimate for this application");
     assert_true(cost.seconds > 0 && cost.scratch_bytes == 0);
-    assert_int_equal(cost.packed_bytes, app->inputs[1].bytes);
+    const int64_t *dims = app->inputs[1].type.shape.dims,
+                  depth = app->inputs[1].type.dtype == OP_BFLOAT16 ? (dims[1] + 1) / 2 * 2 : dims[1];
+    assert_int_equal(cost.packed_bytes * (size_t)dims[1], app->inputs[1].bytes * (size_t)depth);
     inputs[1].type.layout = OP_LAYOUT_PACKED;
     inputs[1].type.packed_bytes = cost.packed_bytes;
     inputs[1].data = application_memory(app, cost.packed_bytes);
+    memset(inputs[1].data, 0, cost.packed_bytes);
     assert_int_equal(kernel()->pack(&call, &environment, 1, &app->inputs[1], inputs[1].data, &app->report),
                      BASE_OK);
     assert_true(kernel()->accepts(&call, &environment));
+    assert_true(op_type_bytes(&output.type, &output.bytes));
     output.data = application_memory(app, output.bytes);
     memset(output.data, 0x7f, output.bytes);
     if (in_place) {
@@ -67,6 +76,7 @@ static op_tensor run_packed(application *app, int threads, bool in_place) {
     assert_int_equal(rt_kernel_prepare(kernel(), &call, &environment, &app->arena, &prepared, &app->report),
                      BASE_OK);
     assert_int_equal(prepared.scratch_bytes, 0);
+    *(const rt_pointwise_tiles **)prepared.state = rt_pointwise_tiles_for(inputs[0].type.dtype, lanes);
     rt_threads_warm(threads);
     const size_t before = allocations_count();
     assert_int_equal(prepared.run(&prepared, inputs, &output, NULL, &app->report), BASE_OK);
@@ -75,13 +85,17 @@ static op_tensor run_packed(application *app, int threads, bool in_place) {
     return output;
 }
 
+static op_tensor run_packed(application *app, int threads, bool in_place) {
+    return run_narrow(app, threads, in_place, RT_POINTWISE_BEST);
+}
+
 static void test_equals_the_gathering_convolution(void **state) {
     (void)state;
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         uint64_t seed = round;
         const bool residual = round % 3 == 0;
         application app;
-        draw(&app, &seed, residual);
+        draw(&app, OP_FLOAT, &seed, residual);
         application_run(&app, "portable.convolution", 1);
         const op_tensor expected = app.outputs[0], got = run_packed(&app, 1, false);
         const op_tensor other = run_packed(&app, 2 + (int)(round % 2), residual);
@@ -92,6 +106,33 @@ static void test_equals_the_gathering_convolution(void **state) {
                                    round, k);
         if (memcmp(got.data, other.data, got.bytes) != 0)
             fail_msg("seed %" PRIu64 ": threads, or the place of the residual, change the result", round);
+        application_free(&app);
+    }
+}
+
+/* Numbers of 16 bits, beside the gathering convolution of the same in float: rounded once. */
+static void test_sixteen_bits(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 2 * ROUNDS; round++) {
+        uint64_t seed = round;
+        const op_dtype dtype = round % 2 ? OP_FLOAT16 : OP_BFLOAT16;
+        const bool residual = round % 3 == 0;
+        application app;
+        draw(&app, dtype, &seed, residual);
+        const op_tensor expected = application_floats(&app, "portable.convolution");
+        assert_int_equal(application_infer(&app), BASE_OK);
+        int64_t count;
+        assert_true(op_shape_elements(&expected.type.shape, &count));
+        for (int lanes = 4; lanes <= RT_POINTWISE_BEST; lanes *= 2) {
+            const op_tensor got = run_narrow(&app, 1, false, lanes);
+            for (int64_t k = 0; k < count; k++)
+                application_check_near(application_element(&got, k), application_element(&expected, k),
+                                       dtype == OP_FLOAT16 ? 0x1p-10 : 0x1p-7, round, k);
+            if (lanes < RT_POINTWISE_BEST) continue;
+            const op_tensor other = run_packed(&app, 2 + (int)(round % 5), residual);
+            if (memcmp(got.data, other.data, got.bytes) != 0)
+                fail_msg("seed %" PRIu64 ": threads, or the place of the residual, change the result", round);
+        }
         application_free(&app);
     }
 }
@@ -161,12 +202,29 @@ static void test_refuses(void **state) {
     }
 }
 
+/* In 16 bits: all channels of a group lie in one panel. */
+static void test_refuses_deep_halves(void **state) {
+    (void)state;
+    for (int64_t channels = 256; channels <= 257; channels++) {
+        application app;
+        rt_cost cost;
+        application_init(&app, OP_CONV);
+        application_input(&app, OP_FLOAT16, 4, DIMS(1, channels, 5, 5));
+        application_input(&app, OP_FLOAT16, 4, DIMS(8, channels, 1, 1));
+        assert_int_equal(application_infer(&app), BASE_OK);
+        assert_int_equal(kernel()->estimate(&app.call, &one_thread, SIZE_MAX, &cost), channels <= 256);
+        application_free(&app);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_the_gathering_convolution),
+        cmocka_unit_test(test_sixteen_bits),
         cmocka_unit_test(test_nan_stays),
         cmocka_unit_test(test_accepts_bands),
         cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_refuses_deep_halves),
     };
     return cmocka_run_group_tests_name("pointwise", tests, NULL, NULL);
 }

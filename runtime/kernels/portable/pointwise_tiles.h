@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pointwise_tiles.h: tiles of filters of pointwise.c, in vectors of each width.
+ *
+ * A tile is 3 to 6 filters at the points of one or two vectors, whose sums stay in registers over the whole depth. Where the processor
+ * multiplies bfloat16 in pairs (pair_tiles.h), weights and points may be pairs, in place of floats.
+ */
+#ifndef OURO_POINTWISE_TILES_H
+#define OURO_POINTWISE_TILES_H
+
+#include "ir/operators/op.h"
+
+enum {
+    RT_POINTWISE_MOST_ROWS = 6,  /* filters of a tile */
+    RT_POINTWISE_LEAST_ROWS = 3, /* fewer have too few sums to fill the time that an addition takes */
+    RT_POINTWISE_WIDTH = 32,     /* points of a panel, at most: two vectors of the widest machine */
+    RT_POINTWISE_BEST = 32
+};
+
+typedef struct rt_pointwise_tile {
+    int64_t depth;       /* channels, or pairs of them */
+    const void *weights; /* [channel][row] */
+    const float *panel;  /* [channel][point of two vectors] */
+    const float *bias;   /* by row */
+    const float *from;   /* what is added to, of the row length of y; NULL: nothing */
+    float *y;
+    int64_t row; /* floats from one filter to the next, in y and in from */
+    float low, high;
+} rt_pointwise_tile;
+
+typedef void rt_pointwise_function(const rt_pointwise_tile *tile);
+
+/* By vectors, by rows. */
+typedef struct rt_pointwise_tiles {
+    int64_t lanes;
+    bool pairs;
+    rt_pointwise_function *run[2][RT_POINTWISE_MOST_ROWS - RT_POINTWISE_LEAST_ROWS + 1];
+} rt_pointwise_tiles;
+
+/* The best for this machine, of vectors of at most so many floats: RT_POINTWISE_BEST, or, in tests, 16 (without pairs), 8 and 4. */
+const rt_pointwise_tiles *rt_pointwise_tiles_for(op_dtype dtype, int most);
+
+#endif
