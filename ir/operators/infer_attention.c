@@ -224,7 +224,7 @@ base_status op_infer_rms_normalization(op_call *call, base_report *report) {
 }
 
 base_status op_infer_layer_normalization(op_call *call, base_report *report) {
-    return infer_row_normalization(call, OP_SET(OP_FLOAT), report);
+    return infer_row_normalization(call, OP_SET(OP_FLOAT) | OP_SET(OP_FLOAT16) | OP_SET(OP_BFLOAT16), report);
 }
 
 base_status op_infer_tensor_scatter(op_call *call, base_report *report) {

@@ -9,14 +9,20 @@
  * bias need not be there. Only float, along the last axes, and only where nobody else reads what is made between. Not a bit of the
  * result is another one (runtime/kernels/portable/layer_normalization.c).
  *
+ * Of 16 bits, between a Cast to float and one back, before scale and bias: these are then part of it, and what it makes is rounded once, not
+ * after each of them. Not with exact arithmetic.
+ *
  * Needs: types, layouts, no dead nodes; bands, whose rows may end within it, are made. Breaks: nothing. Guarantees: values are what they
  * were.
  */
 #include "passes/layout/layout.h"
+#include "runtime/kernels/table.h"
 
 typedef struct normalization {
-    ir_node *nodes[10]; /* that go, the last one first */
+    ir_node *nodes[11]; /* that go, the last one first */
     uint32_t count;
+    op_dtype dtype;
+    ir_node *widened;           /* makes floats of 16 bits, which others may read, too; NULL: of float */
     ir_value *x, *scale, *bias; /* scale, bias: NULL where there is none */
     int32_t axis;               /* the first of those that are normalised */
     float epsilon;
@@ -44,15 +50,15 @@ static bool reduces_last(const ir_node *mean, int32_t *first) {
     return true;
 }
 
-static bool is_plain(const ir_value *value) {
-    return value && value->type.kind == OP_KIND_TENSOR && value->type.dtype == OP_FLOAT &&
+static bool is_plain(const ir_value *value, op_dtype dtype) {
+    return value && value->type.kind == OP_KIND_TENSOR && value->type.dtype == dtype &&
            value->type.layout == OP_LAYOUT_ROW_MAJOR;
 }
 
 /* What the rows are multiplied with, or is added to them: one number for each of their elements. */
 static bool is_row(const ir_value *value, const normalization *n) {
     const op_shape *x = &n->x->type.shape;
-    if (!is_plain(value) || value->type.shape.rank != x->rank - n->axis) return false;
+    if (!is_plain(value, n->dtype) || value->type.shape.rank != x->rank - n->axis) return false;
     for (int32_t i = 0; i < value->type.shape.rank; i++)
         if (value->type.shape.dims[i] != x->dims[n->axis + i] || x->dims[n->axis + i] < 0) return false;
     return true;
@@ -90,7 +96,7 @@ static ir_node *read_differences(ir_node *root, normalization *n) {
     n->x = ir_input(difference->node, 0);
     if (!pass_is_made_by(mean, graph, OP_REDUCE_MEAN) || ir_input(mean->node, 0) != n->x ||
         pass_only_reader(mean->node, OP_SUB) != difference->node || !reduces_last(mean->node, &axis) ||
-        axis != n->axis || !is_plain(n->x))
+        axis != n->axis || !is_plain(n->x, OP_FLOAT))
         return NULL;
     take(n, root);
     take(n, add);
@@ -116,12 +122,27 @@ static ir_node *read_division(ir_node *root, const ir_value *difference, normali
     return division;
 }
 
-static bool read_normalization(ir_node *root, normalization *n, ir_node **last) {
-    *n = (normalization){0};
+/* What is normalised is made of 16 bits, and becomes these again. */
+static void read_casts(normalization *n, ir_node **last) {
+    const ir_graph *graph = (*last)->graph;
+    ir_node *back = pass_only_reader(*last, OP_CAST);
+    if (!back || !pass_is_made_by(n->x, graph, OP_CAST)) return;
+    ir_value *const source = ir_input(n->x->node, 0);
+    const op_dtype dtype = back->outputs[0]->type.dtype;
+    if ((dtype != OP_FLOAT16 && dtype != OP_BFLOAT16) || !is_plain(source, dtype)) return;
+    n->widened = n->x->node;
+    n->x = source;
+    n->dtype = dtype;
+    take(n, *last = back);
+}
+
+static bool read_normalization(ir_node *root, bool exact, normalization *n, ir_node **last) {
+    *n = (normalization){.dtype = OP_FLOAT};
     const ir_node *difference = read_differences(root, n);
     *last = difference ? read_division(root, difference->outputs[0], n) : NULL;
     if (!*last) return false;
     take(n, *last);
+    if (!exact) read_casts(n, last);
     ir_node *scaled = pass_only_reader(*last, OP_MUL);
     if (scaled && is_row(pass_other_operand(scaled, (*last)->outputs[0]), n)) {
         n->scale = pass_other_operand(scaled, (*last)->outputs[0]);
@@ -135,20 +156,30 @@ static bool read_normalization(ir_node *root, normalization *n, ir_node **last) 
     return true;
 }
 
-static bool fuse(const normalization *n, ir_node *last) {
+/* False when memory runs out; where no kernel takes rows of 16 bits that are this long, nothing happens, and *done is false. */
+static bool fuse(const normalization *n, ir_node *last, const rt_environment *environment, bool *done) {
     const op_attribute set[] = {
         {.name = "axis", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = n->axis},
         {.name = "epsilon", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = n->epsilon},
         {.name = "ouro.divide", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1}};
+    const uint32_t count = n->bias ? 3 : n->scale ? 2 : 1;
+    ir_value *const inputs[] = {n->x, n->scale, n->bias};
     op_attributes attributes = {0};
+    op_tensor operands[3] = {{.type = {.dtype = OP_NONE}}}, made_of = {.type = last->outputs[0]->type};
     for (size_t i = 0; i < (n->divide ? 3 : 2); i++)
         if (!ir_attribute_set(last->graph->module, &attributes, &set[i])) return false;
-    ir_value *const inputs[] = {n->x, n->scale, n->bias};
+    for (uint32_t i = 0; i < count; i++)
+        if (inputs[i]) operands[i].type = inputs[i]->type;
+    const op_call call = {.code = OP_LAYER_NORMALIZATION,
+                          .attributes = attributes,
+                          .input_count = count,
+                          .output_count = 1,
+                          .inputs = operands,
+                          .outputs = &made_of};
+    *done = n->dtype == OP_FLOAT || rt_kernel_select(&call, environment);
+    if (!*done) return true;
     ir_node *made = ir_node_new(last->graph, last, OP_LAYER_NORMALIZATION, last->name, last->path, attributes,
-                                n->bias    ? 3
-                                : n->scale ? 2
-                                           : 1,
-                                inputs);
+                                count, inputs);
     ir_value *y = made ? ir_node_add_output(made, last->outputs[0]->name, &last->outputs[0]->type) : NULL;
     if (!y) return false;
     ir_value_replace(last->outputs[0], y);
@@ -174,9 +205,14 @@ base_status pass_fuse_normalization(pass_context *context) {
     for (size_t i = 1; i < count; i++) {
         ir_node *node = module->nodes[i], *last;
         normalization n;
-        if (!node || node->code != OP_SQRT || !read_normalization(node, &n, &last)) continue;
-        if (!fuse(&n, last)) return base_fail_memory(context->report);
+        bool done;
+        if (!node || node->code != OP_SQRT ||
+            !read_normalization(node, context->options->exact_arithmetic, &n, &last))
+            continue;
+        if (!fuse(&n, last, &context->options->environment, &done)) return base_fail_memory(context->report);
+        if (!done) continue;
         remove_nodes(&n);
+        if (n.widened && !n.widened->outputs[0]->uses) ir_node_remove(n.widened);
     }
     return BASE_OK;
 }

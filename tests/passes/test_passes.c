@@ -79,6 +79,8 @@ static const struct pass_case {
     {"layout/cases/fuse_attention_halves", pass_fuse_attention, 0},
     /* All that it is made of goes, and the scale and the bias become inputs. */
     {"layout/cases/fuse_normalization", pass_fuse_normalization, 0},
+    /* In 16 bits, where a kernel takes rows of this length; not one of 5,000 elements. */
+    {"layout/cases/fuse_normalization_halves", pass_fuse_normalization, 0},
     /* Trees become one node, inputs are broadcast; what other nodes read, or has another shape, stays a tensor. A sum whose
      * operands are dead is not put off to where a third product is there; gates of one product may wait for each other. */
     {"layout/cases/fuse_elementwise", pass_fuse_elementwise, 0},

@@ -426,7 +426,7 @@ static base_status choose_registers(fused_state *state, int64_t elements, const 
                    : input->in_rows.step       ? RT_REGISTER_ONE_ROW
                                                : RT_REGISTER_EACH_ROW;
     }
-    state->registers = rt_registers_new(&state->program, kinds, state->width, arena);
+    state->registers = rt_registers_new(&state->program, values, kinds, state->width, arena);
     return state->registers ? BASE_OK : base_fail_memory(report);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fused_registers.c: see fused_registers.h. */
 #include "runtime/kernels/portable/fused_registers.h"
+#include "runtime/kernels/portable/half_lanes.h"
 #include "runtime/kernels/portable/vector_math_512.h"
 
 #ifdef RT_HAS_MATH_512
@@ -10,7 +11,8 @@ enum {
     TOGETHER =
         8, /* registers of the accumulator: enough that what an instruction costs by itself is hardly seen */
     PIECE = RT_REGISTER_PIECE,
-    MOST_CODE = 3 * OP_FUSED_STEPS
+    MOST_CODE = 4 * OP_FUSED_STEPS + 2 * OP_FUSED_INPUTS,
+    MOST_SAVED = OP_FUSED_STEPS + OP_FUSED_INPUTS /* what steps make, and inputs that are widened first */
 };
 
 _Static_assert(PIECE == LANES * TOGETHER, "a piece fills the accumulator");
@@ -29,6 +31,10 @@ typedef enum register_source {
  * accumulator on the right. */
 typedef enum register_code {
     SAVE,
+    LOAD_HALF, /* an input of 16 bits that runs, as floats */
+    LOAD_BRAIN,
+    ROUND_HALF, /* to what 16 bits hold */
+    ROUND_BRAIN,
     ABSOLUTE,
     EXPONENTIAL,
     HARD_LIMIT, /* HardSigmoid */
@@ -62,7 +68,9 @@ typedef struct register_instruction {
 
 struct rt_registers {
     uint32_t count, saved;
-    int shift; /* 2 to this power is the width of short rows */
+    int shift;     /* 2 to this power is the width of short rows */
+    op_dtype made; /* of the result */
+    op_dtype dtypes[OP_FUSED_INPUTS];
     register_instruction code[MOST_CODE];
 };
 
@@ -175,9 +183,38 @@ RT_MATH_512 static inline __m512 leak(__m512 x, const register_instruction *one)
     return _mm512_mask_mul_ps(x, negative, x, _mm512_set1_ps(one->alpha));
 }
 
+/* A register of 16-bit numbers from, and to, where `left` of them are. */
+RT_MATH_512 static inline __m512 load_halves(const uint16_t *from, bool brain, int64_t left) {
+    uint16_t some[LANES] = {0};
+    if (left < LANES) {
+        for (int64_t i = 0; i < left; i++) some[i] = from[i];
+        from = some;
+    }
+    return brain ? RT_LOAD_BRAIN_16(, from) : RT_LOAD_HALF_16(, from);
+}
+
+RT_MATH_512 static inline void store_halves(__m512 x, bool brain, uint16_t *to, int64_t left) {
+    uint16_t some[LANES], *at = left < LANES ? some : to;
+    if (brain) RT_STORE_BRAIN_16(x, at);
+    else RT_STORE_HALF_16(x, at);
+    for (int64_t i = 0; left < LANES && i < left; i++) to[i] = some[i];
+}
+
+/* All NaNs of a sign become one, as by base_half_from_float. */
+RT_MATH_512 static inline __m512 round_half(__m512 x) {
+    const __m512 rounded = _mm512_cvtph_ps(_mm512_cvtps_ph(x, RT_ROUND_HALF));
+    const __m512i sign = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN)),
+                  nan = _mm512_or_si512(sign, _mm512_set1_epi32(0x7fc00000));
+    return _mm512_mask_mov_ps(rounded, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), _mm512_castsi512_ps(nan));
+}
+
+RT_MATH_512 static inline __m512 round_brain(__m512 x) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(rt_brains_16(x), 16));
+}
+
 /* The piece from element `first` on. */
 RT_MATH_512 static inline __attribute__((always_inline)) void
-run_piece(const rt_registers *registers, const float *const *at, float *to, int64_t first, int64_t count,
+run_piece(const rt_registers *registers, const float *const *at, void *to, int64_t first, int64_t count,
           bool whole, __m512 (*saved)[TOGETHER]) {
     const int shift = registers->shift;
     __m512 x[TOGETHER];
@@ -188,6 +225,16 @@ run_piece(const rt_registers *registers, const float *const *at, float *to, int6
         case SAVE:
             EACH saved[one->value][j] = x[j];
             break;
+        case LOAD_HALF:
+        case LOAD_BRAIN:
+            EACH {
+                const int64_t element = first + j * LANES;
+                x[j] = load_halves((const uint16_t *)(const void *)at[k] + element, one->code == LOAD_BRAIN,
+                                   whole ? LANES : count - element);
+            }
+            break;
+            CASE(ROUND_HALF, round_half(a));
+            CASE(ROUND_BRAIN, round_brain(a));
             CASE(ABSOLUTE, with_sign(a, false));
             CASE(EXPONENTIAL, rt_exp_16(a));
             CASE(HARD_LIMIT, hard_limit(a, one));
@@ -215,21 +262,34 @@ run_piece(const rt_registers *registers, const float *const *at, float *to, int6
             break;
         }
     }
+    if (registers->made != OP_FLOAT) {
+        EACH {
+            const int64_t element = first + j * LANES;
+            store_halves(x[j], registers->made == OP_BFLOAT16, (uint16_t *)to + element,
+                         whole ? LANES : count - element);
+        }
+        return;
+    }
     EACH {
-        float *target = to + first + j * LANES;
+        float *target = (float *)to + first + j * LANES;
         if (whole) _mm512_storeu_ps(target, x[j]);
         else _mm512_mask_storeu_ps(target, mask_of(count - first - j * LANES), x[j]);
     }
 }
 
-RT_MATH_512 void rt_registers_run(const rt_registers *registers, void *const *inputs, float *to,
+RT_MATH_512 void rt_registers_run(const rt_registers *registers, void *const *inputs, void *to,
                                   int64_t count) {
     const float *at[MOST_CODE];
-    __m512 saved[OP_FUSED_STEPS][TOGETHER];
+    float single[MOST_CODE]; /* of 16 bits */
+    __m512 saved[MOST_SAVED][TOGETHER];
     for (uint32_t k = 0; k < registers->count; k++) {
         const register_instruction *one = &registers->code[k];
-        const bool reads = one->code >= LOAD && (one->code - LOAD) % SOURCES != SAVED;
+        const int source = one->code >= LOAD ? (one->code - LOAD) % SOURCES : SAVED;
+        const bool reads = source != SAVED || one->code == LOAD_HALF || one->code == LOAD_BRAIN;
         at[k] = reads ? inputs[one->value] : NULL;
+        if (source != STAYS || registers->dtypes[one->value] == OP_FLOAT) continue;
+        rt_half_load(registers->dtypes[one->value], &single[k], inputs[one->value], 1);
+        at[k] = &single[k];
     }
     int64_t first = 0;
     for (; first + PIECE <= count; first += PIECE) run_piece(registers, at, to, first, count, true, saved);
@@ -285,11 +345,12 @@ static bool instruction_of(op_code code, bool reversed, register_code *result) {
 bool rt_registers_accepts(const op_fused *program, const op_tensor *values) {
     if (!__builtin_cpu_supports("avx512f")) return false;
     for (uint32_t v = 0; v < program->input_count + program->step_count; v++) {
-        if (values[v].type.dtype != OP_FLOAT) return false;
+        if (values[v].type.dtype != OP_FLOAT && !rt_is_half(values[v].type.dtype)) return false;
     }
     for (uint32_t s = 0; s < program->step_count; s++) {
         const op_fused_step *step = &program->steps[s];
         register_code code;
+        if (step->code == OP_CAST) continue;
         if (!instruction_of(step->code, false, &code)) return false;
         if (step->operand_count != (code < LOAD ? 1 : 2)) return false;
         for (uint32_t i = 0; i < step->operand_count; i++) {
@@ -305,6 +366,14 @@ static void add_reader(rt_registers *to, const op_fused *program, const rt_regis
     register_instruction *one = &to->code[to->count++];
     if (value >= program->input_count) {
         *one = (register_instruction){.code = (int)code + SAVED, .value = value - program->input_count};
+        return;
+    }
+    const op_dtype dtype = to->dtypes[value];
+    if (kinds[value] == RT_REGISTER_RUNS && dtype != OP_FLOAT) {
+        if (code == LOAD)
+            *one =
+                (register_instruction){.code = dtype == OP_BFLOAT16 ? LOAD_BRAIN : LOAD_HALF, .value = value};
+        else *one = (register_instruction){.code = (int)code + SAVED, .value = OP_FUSED_STEPS + value};
         return;
     }
     const register_source source = kinds[value] == RT_REGISTER_RUNS      ? RUNS
@@ -326,11 +395,30 @@ static bool must_save(const op_fused *program, uint32_t step) {
     return false;
 }
 
-rt_registers *rt_registers_new(const op_fused *program, const rt_register_kind *kinds, int64_t width,
-                               base_arena *arena) {
+/* Inputs of 16 bits that run and are the second operand of a step are put aside as floats, before anything else. */
+static void widen_inputs(rt_registers *to, const op_fused *program, const rt_register_kind *kinds) {
+    for (uint32_t v = 0; v < program->input_count; v++) {
+        bool second = false;
+        if (kinds[v] != RT_REGISTER_RUNS || to->dtypes[v] == OP_FLOAT) continue;
+        for (uint32_t s = 0; s < program->step_count; s++) {
+            const op_fused_step *step = &program->steps[s];
+            for (uint32_t i = 0; i < step->operand_count; i++)
+                second |= step->operand_count == 2 && step->operands[i] == (int32_t)v;
+        }
+        if (!second) continue;
+        add_reader(to, program, kinds, LOAD, v);
+        to->code[to->count++] = (register_instruction){.code = SAVE, .value = OP_FUSED_STEPS + v};
+    }
+}
+
+rt_registers *rt_registers_new(const op_fused *program, const op_tensor *values,
+                               const rt_register_kind *kinds, int64_t width, base_arena *arena) {
     rt_registers *result = BASE_NEW(arena, rt_registers);
     if (!result) return NULL;
     while (((int64_t)1 << result->shift) < width) result->shift++;
+    for (uint32_t v = 0; v < program->input_count; v++) result->dtypes[v] = values[v].type.dtype;
+    result->made = values[program->input_count + program->step_count - 1].type.dtype;
+    widen_inputs(result, program, kinds);
     for (uint32_t s = 0; s < program->step_count; s++) {
         const op_fused_step *step = &program->steps[s];
         const op_attributes attributes = {.count = step->attribute_count, .items = step->attributes};
@@ -338,18 +426,22 @@ rt_registers *rt_registers_new(const op_fused *program, const rt_register_kind *
         const bool on_right =
             step->operand_count == 2 && step->operands[1] == before && step->operands[0] != before;
         const int32_t left = on_right ? before : step->operands[0];
-        register_code code;
+        register_code code = ROUND_HALF;
         (void)instruction_of(step->code, on_right, &code);
         if (left != before) add_reader(result, program, kinds, LOAD, (uint32_t)left);
         if (step->operand_count == 2)
             add_reader(result, program, kinds, code, (uint32_t)step->operands[on_right ? 0 : 1]);
-        else {
+        else if (step->code != OP_CAST) {
             const float alpha = code == LEAK ? 0.01f : code == HARD_LIMIT ? 0.2f : 1.0f;
             result->code[result->count++] =
                 (register_instruction){.code = (int)code,
                                        .alpha = op_attribute_real(&attributes, "alpha", alpha),
                                        .beta = op_attribute_real(&attributes, "beta", 0.5f)};
         }
+        const op_dtype made = values[program->input_count + s].type.dtype;
+        if (made != OP_FLOAT)
+            result->code[result->count++] =
+                (register_instruction){.code = made == OP_BFLOAT16 ? ROUND_BRAIN : ROUND_HALF};
         if (must_save(program, s))
             result->code[result->count++] = (register_instruction){.code = SAVE, .value = s};
     }
@@ -368,16 +460,17 @@ bool rt_registers_accepts(const op_fused *program, const op_tensor *values) {
     return false;
 }
 
-rt_registers *rt_registers_new(const op_fused *program, const rt_register_kind *kinds, int64_t width,
-                               base_arena *arena) {
+rt_registers *rt_registers_new(const op_fused *program, const op_tensor *values,
+                               const rt_register_kind *kinds, int64_t width, base_arena *arena) {
     (void)program;
+    (void)values;
     (void)kinds;
     (void)width;
     (void)arena;
     return NULL;
 }
 
-void rt_registers_run(const rt_registers *registers, void *const *inputs, float *to, int64_t count) {
+void rt_registers_run(const rt_registers *registers, void *const *inputs, void *to, int64_t count) {
     (void)registers;
     (void)inputs;
     (void)to;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fused_registers.h: the steps of ouro.Fused on floats in the registers of AVX-512: nothing that is made within is written to memory.
+/* fused_registers.h: the steps of ouro.Fused in the registers of AVX-512: nothing that is made within is written to memory. Numbers are
+ * floats there; those of 16 bits are widened as they are read, and what a step makes of them is rounded to what 16 bits hold.
  *
  * What the steps say becomes instructions for one accumulator of some registers: to load an operand, to add one, to take Exp, to put aside
  * what is read again later. All instructions run on a piece of the result before the next piece begins. The bits are those of the steps'
@@ -28,10 +29,10 @@ bool rt_registers_accepts(const op_fused *program, const op_tensor *values);
 
 /* The instructions for a program that is accepted; `kinds` are those of the inputs, `width` that of short rows. NULL when memory runs
  * out. */
-rt_registers *rt_registers_new(const op_fused *program, const rt_register_kind *kinds, int64_t width,
-                               base_arena *arena);
+rt_registers *rt_registers_new(const op_fused *program, const op_tensor *values,
+                               const rt_register_kind *kinds, int64_t width, base_arena *arena);
 
 /* `count` elements of the result. It may lie over an input that runs. Blocks with inputs in rows are whole rows. */
-void rt_registers_run(const rt_registers *registers, void *const *inputs, float *to, int64_t count);
+void rt_registers_run(const rt_registers *registers, void *const *inputs, void *to, int64_t count);
 
 #endif

@@ -1,28 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layer_normalization.c: LayerNormalization of float: rows less their mean, divided by the root of the mean of their squares, times a scale,
+/* layer_normalization.c: LayerNormalization of float and of 16 bits: rows less their mean, divided by the root of the mean of their squares, times a scale,
  * plus a bias.
  *
  * Every number is rounded as by the operators that it is made of, ReduceMean's sums included (reduce.c): whether they are one node
  * makes no difference to any bit. A row is read three times, and that from the first-level cache but for the first.
+ *
+ * Rows of 16 bits become floats, and are rounded once.
  */
 #include "runtime/kernels/portable/kernels.h"
 #include <math.h>
 
 /* The order of ReduceMean's sums: lanes, and how many elements each takes up before all are added to the total. The elements that are left
  * when whole lines of lanes are taken belong to the last lanes; where there was no whole line, to the first. */
-enum { LANES = 16, STRETCH = 32 * LANES };
+enum { LANES = 16, STRETCH = 32 * LANES, HALF_ROW = 4096 /* elements of 16 bits in a row, at most */ };
 
 typedef struct layer_state {
+    op_dtype dtype;
     int64_t rows, extent;
     float epsilon;
     bool divide;
 } layer_state;
 
+/* Scale, bias: NULL where there is none. */
 typedef struct layer_job {
     const layer_state *state;
-    const float *x, *scale, *bias; /* scale, bias: NULL where there is none */
+    const float *x, *scale, *bias;
     float *y;
 } layer_job;
+
+typedef struct layer_halves {
+    const layer_state *state;
+    const uint16_t *x, *scale, *bias;
+    uint16_t *y;
+} layer_halves;
 
 static inline __attribute__((always_inline)) double join_lanes(const float *lanes) {
     double halves[LANES];
@@ -113,21 +123,64 @@ static void rows(void *context, int64_t begin, int64_t end) {
     normalize(context, begin, end);
 }
 
+static const float *widen(const layer_state *s, const uint16_t *from, float *to) {
+    if (from) rt_half_load(s->dtype, to, from, s->extent);
+    return from ? to : NULL;
+}
+
+static void rows_of_halves(void *context, int64_t begin, int64_t end) {
+    const layer_halves *job = context;
+    const layer_state *s = job->state;
+    float row[HALF_ROW], scale[HALF_ROW], bias[HALF_ROW];
+    const layer_job floats = {.state = s,
+                              .x = row,
+                              .y = row,
+                              .scale = widen(s, job->scale, scale),
+                              .bias = widen(s, job->bias, bias)};
+    for (int64_t i = begin; i < end; i++) {
+        (void)widen(s, job->x + i * s->extent, row);
+        normalize(&floats, 0, 1);
+        rt_half_store(s->dtype, job->y + i * s->extent, row, s->extent);
+    }
+}
+
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     (void)scratch;
     (void)report;
     const layer_state *s = prepared->state;
-    layer_job job = {.state = s, .x = inputs[0].data, .y = outputs[0].data};
-    if (prepared->input_count > 1 && inputs[1].type.dtype != OP_NONE) job.scale = inputs[1].data;
-    if (prepared->input_count > 2 && inputs[2].type.dtype != OP_NONE) job.bias = inputs[2].data;
-    if (s->extent > 0) rt_parallel(prepared->threads, s->rows, 6 * s->extent, rows, &job);
+    const void *scale = NULL, *bias = NULL;
+    if (prepared->input_count > 1 && inputs[1].type.dtype != OP_NONE) scale = inputs[1].data;
+    if (prepared->input_count > 2 && inputs[2].type.dtype != OP_NONE) bias = inputs[2].data;
+    layer_job job = {.state = s, .x = inputs[0].data, .scale = scale, .bias = bias, .y = outputs[0].data};
+    layer_halves halves = {
+        .state = s, .x = inputs[0].data, .scale = scale, .bias = bias, .y = outputs[0].data};
+    const bool floats = s->dtype == OP_FLOAT;
+    if (s->extent > 0)
+        rt_parallel(prepared->threads, s->rows, 6 * s->extent, floats ? rows : rows_of_halves,
+                    floats ? (void *)&job : &halves);
     return BASE_OK;
+}
+
+/* The elements of a row; -1: that is not known, or there are too many. */
+static int64_t extent_of(const op_call *call) {
+    const op_shape *shape = &call->inputs[0].type.shape;
+    int32_t axis = 0;
+    int64_t extent = 1;
+    if (shape->rank < 1 || !op_axis(op_attribute_integer(&call->attributes, "axis", -1), shape->rank, &axis))
+        return -1;
+    for (int32_t i = axis; i < shape->rank; i++)
+        if (shape->dims[i] < 0 || !base_int64_multiply(extent, shape->dims[i], &extent)) return -1;
+    return extent;
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return rt_accepts_row_major(call) && call->inputs[0].type.dtype == OP_FLOAT;
+    if (!rt_accepts_row_major(call)) return false;
+    const op_dtype dtype = call->inputs[0].type.dtype;
+    if (!rt_is_half(dtype)) return dtype == OP_FLOAT;
+    const int64_t extent = extent_of(call);
+    return extent >= 0 && extent <= HALF_ROW;
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
@@ -138,7 +191,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     const op_shape *shape = &call->inputs[0].type.shape;
     int32_t axis = 0;
     op_axis(op_attribute_integer(&call->attributes, "axis", -1), shape->rank, &axis);
-    *s = (layer_state){1, 1, op_attribute_real(&call->attributes, "epsilon", 1e-5f),
+    *s = (layer_state){call->inputs[0].type.dtype, 1, 1,
+                       op_attribute_real(&call->attributes, "epsilon", 1e-5f),
                        op_attribute_integer(&call->attributes, "ouro.divide", 0) != 0};
     for (int32_t i = 0; i < shape->rank; i++) *(i < axis ? &s->rows : &s->extent) *= shape->dims[i];
     prepared->state = s;

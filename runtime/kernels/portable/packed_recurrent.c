@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* packed_recurrent.c: LSTM and GRU in float with constant weights, which are packed into panels when the plan is made: the activations
+/* packed_recurrent.c: LSTM and GRU in float or in 16 bits with constant weights, which are packed into panels when the plan is made: the activations
  * of their definition, all directions, initial states; no clip, no coupled gates, no peepholes, whole sequences, layout 0.
  *
  *     W: panels[group][gate]       for a group of RT_PANEL units: what is multiplied by inputs,
@@ -12,7 +12,8 @@
  * reads each weight once, in one stream, which is all that it takes.
  *
  * Threads share out directions and sequences of the batch, which never wait for each other. The weights may be stored in 16 bits
- * (passes/layout/halve_weights.c, "ouro.weights_type").
+ * (passes/layout/halve_weights.c, "ouro.weights_type"). Of a model in 16 bits, the weights are what they are; inputs become floats some
+ * steps at a time, states are floats from the first step to the last, and what comes out is rounded once.
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/recurrent_cells.h"
@@ -41,6 +42,7 @@ typedef enum recurrent_input {
 typedef struct packed_recurrent {
     bool lstm, reset_first, reverse;
     bool bias, y, y_h, y_c; /* which there are */
+    op_dtype dtype;         /* of the tensors */
     op_dtype stored;        /* of the weights */
     int64_t sequence, batch, input, hidden, directions, gates;
     int64_t groups, wide; /* of RT_PANEL units; elements of a row of all gates, groups filled up */
@@ -70,7 +72,7 @@ static bool tensors_are_known(const op_call *call) {
             i < call->input_count ? &call->inputs[i].type : &call->outputs[i - call->input_count].type;
         int64_t count;
         if (type->dtype == OP_NONE) continue;
-        if (type->kind != OP_KIND_TENSOR || type->dtype != OP_FLOAT) return false;
+        if (type->kind != OP_KIND_TENSOR || type->dtype != call->inputs[INPUT_X].type.dtype) return false;
         if (!op_shape_elements(&type->shape, &count) || count == 0) return false;
     }
     return true;
@@ -81,7 +83,7 @@ static bool is_wanted(const op_call *call, uint32_t output) {
 }
 
 static bool find_sizes(packed_recurrent *k) {
-    size_t rows, projected, states, sums;
+    size_t rows, projected, states, sums, widened;
     if (!rt_panels_bytes(k->stored, k->input, k->groups * k->gates, &k->w_bytes) ||
         !rt_panels_bytes(k->stored, k->hidden, k->groups * k->gates, &k->r_bytes))
         return false;
@@ -96,7 +98,9 @@ static bool find_sizes(packed_recurrent *k) {
            base_size_multiply(k->state_bytes, k->lstm || k->reset_first ? 3 : 2, &states) &&
            base_size_add(states, projected, &k->scratch_each) &&
            base_size_multiply(k->batch == 1 ? (size_t)k->wide : 0, sizeof(float), &sums) &&
-           base_size_add(k->scratch_each, sums, &k->scratch_each);
+           base_size_add(k->scratch_each, sums, &k->scratch_each) &&
+           base_size_multiply(k->dtype == OP_FLOAT ? 0 : rows, (size_t)k->input * sizeof(float), &widened) &&
+           base_size_add(k->scratch_each, widened, &k->scratch_each);
 }
 
 /* Reads the application; false where it is none of ours. */
@@ -108,9 +112,11 @@ static bool read_recurrent(const op_call *call, const rt_environment *environmen
     if (op_attribute_integer(attributes, "layout", 0) != 0 || op_attribute_find(attributes, "clip") ||
         op_attribute_integer(attributes, "input_forget", 0) != 0 || !tensors_are_known(call))
         return false;
-    const int64_t stored = op_attribute_integer(attributes, "ouro.weights_type", OP_FLOAT);
+    const op_dtype dtype = call->inputs[INPUT_X].type.dtype;
+    const int64_t stored = op_attribute_integer(attributes, "ouro.weights_type", dtype);
     const op_shape *x = &call->inputs[INPUT_X].type.shape, *w = &call->inputs[INPUT_W].type.shape;
-    if (!rt_panels_may_store(stored)) return false;
+    if (!(dtype == OP_FLOAT || (rt_is_half(dtype) && stored == dtype)) || !rt_panels_may_store(stored))
+        return false;
     const bool lstm = call->code == OP_LSTM;
     *k = (packed_recurrent){.lstm = lstm,
                             .reset_first =
@@ -120,6 +126,7 @@ static bool read_recurrent(const op_call *call, const rt_environment *environmen
                             .y = is_wanted(call, 0),
                             .y_h = is_wanted(call, 1),
                             .y_c = is_wanted(call, 2),
+                            .dtype = dtype,
                             .stored = (op_dtype)stored,
                             .sequence = x->dims[0],
                             .batch = x->dims[1],
@@ -179,11 +186,20 @@ static bool is_fast_here(void) {
 #endif
 }
 
+/* Not every machine reads others from panels of 16 bits. */
+static bool are_finite(const op_tensor *halves) {
+    const uint16_t *bits = halves->data, most = halves->type.dtype == OP_FLOAT16 ? 0x7c00 : 0x7f80;
+    for (size_t i = 0; i < halves->bytes / sizeof *bits; i++)
+        if ((bits[i] & most) == most) return false;
+    return true;
+}
+
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
     packed_recurrent k;
     if (!read_recurrent(call, environment, &k)) return false;
-    /* No other kernel takes weights in 16 bits. */
-    if (k.stored == OP_FLOAT && (environment->portable_only || !is_fast_here())) return false;
+    /* No other kernel takes weights in 16 bits of numbers in float. */
+    if ((k.stored == OP_FLOAT || k.dtype != OP_FLOAT) && (environment->portable_only || !is_fast_here()))
+        return false;
     if (4 * (k.groups * RT_PANEL - k.hidden) > k.hidden && k.w_bytes + k.r_bytes > FEW_BYTES) return false;
     *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
     for (uint32_t i = 0; i < call->input_count; i++) {
@@ -191,6 +207,7 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
         const size_t bytes = packed_bytes(&k, i);
         if (!op_input_present(call, i) || !bytes) continue;
         if (!input->data || input->type.layout != OP_LAYOUT_ROW_MAJOR) return false;
+        if (k.dtype != OP_FLOAT && !are_finite(input)) return false;
         preference->inputs[i] = OP_LAYOUT_PACKED;
         preference->packed_bytes[i] = bytes;
     }
@@ -200,14 +217,16 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
 /* ---- packing ------------------------------------------------------------------------------------------- */
 
 /* Gate `gate` of a group, of a matrix [gates * hidden][depth]. */
-static void pack_gate(const packed_recurrent *k, const float *matrix, int64_t depth, int64_t gate,
+static void pack_gate(const packed_recurrent *k, const void *matrix, int64_t depth, int64_t gate,
                       int64_t group, char *to) {
-    const int64_t unit = group * RT_PANEL, rest = k->hidden - unit;
-    rt_panel_store(k->stored, matrix + (gate * k->hidden + unit) * depth, depth,
-                   rest < RT_PANEL ? rest : RT_PANEL, depth, to);
+    const int64_t unit = group * RT_PANEL, rest = k->hidden - unit, count = rest < RT_PANEL ? rest : RT_PANEL,
+                  first = (gate * k->hidden + unit) * depth;
+    if (k->dtype == OP_FLOAT)
+        rt_panel_store(k->stored, (const float *)matrix + first, depth, count, depth, to);
+    else rt_panel_copy((const uint16_t *)matrix + first, depth, count, depth, to);
 }
 
-static void pack_matrix(const packed_recurrent *k, bool state, const float *matrix, char *to) {
+static void pack_matrix(const packed_recurrent *k, bool state, const void *matrix, char *to) {
     const int64_t depth = state ? k->hidden : k->input, apart = state && k->reset_first,
                   together = k->gates - apart;
     const size_t each = (state ? k->r_bytes : k->w_bytes) / (size_t)(k->groups * k->gates);
@@ -218,12 +237,13 @@ static void pack_matrix(const packed_recurrent *k, bool state, const float *matr
         pack_gate(k, matrix, depth, together, group, to);
 }
 
-static void pack_bias(const packed_recurrent *k, const float *bias, float *to) {
+static void pack_bias(const packed_recurrent *k, const void *bias, float *to) {
     const int64_t n = k->hidden, all = k->gates * n;
     for (int64_t unit = 0; unit < n; unit++) {
         float *own = to + unit / RT_PANEL * RT_CELL_GATES * RT_PANEL + unit % RT_PANEL;
         for (int64_t gate = 0; gate < k->gates; gate++) {
-            const float of_input = bias[gate * n + unit], of_state = bias[all + gate * n + unit];
+            const float of_input = (float)rt_element_load(k->dtype, bias, gate * n + unit),
+                        of_state = (float)rt_element_load(k->dtype, bias, all + gate * n + unit);
             const bool apart = !k->lstm && gate == 2;
             own[gate * RT_PANEL] = of_input + (apart ? 0 : of_state);
             if (apart) own[(gate + 1) * RT_PANEL] = of_state;
@@ -240,7 +260,7 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
                   elements = input == INPUT_BIAS ? 2 * all : all * (input == INPUT_W ? k.input : k.hidden);
     const size_t each = packed_bytes(&k, input) / (size_t)k.directions;
     for (int64_t d = 0; d < k.directions; d++) {
-        const float *from = (const float *)source->data + d * elements;
+        const char *from = (const char *)source->data + (size_t)(d * elements) * op_dtype_bytes(k.dtype);
         char *to = (char *)packed + (size_t)d * each;
         if (input == INPUT_BIAS) pack_bias(&k, from, (float *)(void *)to);
         else pack_matrix(&k, input == INPUT_R, from, to);
@@ -255,9 +275,11 @@ typedef struct share {
     const packed_recurrent *k;
     int64_t first, rows; /* of the batch */
     bool backward;
-    const float *x, *bias;
+    const void *x;
+    const float *bias;
     const char *w, *r;
     float *projected, *spare;
+    float *widened;     /* inputs of 16 bits as floats */
     float *sums;        /* of a step of one sequence */
     const float *h, *c; /* the states as they are */
     float *h_next, *c_next;
@@ -265,12 +287,20 @@ typedef struct share {
 
 static const float no_bias[RT_CELL_GATES * RT_PANEL] = {0};
 
+/* Inputs from `row` of all on, as floats. */
+static const float *inputs_from(const share *s, int64_t row, int64_t rows) {
+    const packed_recurrent *k = s->k;
+    if (k->dtype == OP_FLOAT) return (const float *)s->x + row * k->input;
+    rt_half_load(k->dtype, s->widened, (const uint16_t *)s->x + row * k->input, rows * k->input);
+    return s->widened;
+}
+
 /* The inputs' part of all gates, of `count` steps, the first of which is `step` in the order of time. */
 static void project(const share *s, int64_t step, int64_t count) {
     const packed_recurrent *k = s->k;
     const int64_t panels = k->groups * k->gates;
     if (k->sequence * k->batch == 1) {
-        rt_panels_row(k->stored, s->x, s->w, k->input, panels, false, s->projected);
+        rt_panels_row(k->stored, inputs_from(s, 0, 1), s->w, k->input, panels, false, s->projected);
         return;
     }
     /* All rows together where they lie one after another. */
@@ -279,7 +309,7 @@ static void project(const share *s, int64_t step, int64_t count) {
                   most = k->input * (int64_t)sizeof(float) % PAGE == 0 ? RT_PANEL_ROWS / 2 : RT_PANEL_ROWS,
                   tiles = (rows + most - 1) / most;
     for (int64_t part = 0; part < parts; part++) {
-        const float *x = s->x + ((step + part) * k->batch + s->first) * k->input;
+        const float *x = inputs_from(s, (step + part) * k->batch + s->first, rows);
         float *to = s->projected + part * rows * k->wide;
         for (int64_t tile = 0; tile < tiles; tile++) {
             const int64_t row = rows * tile / tiles, end = rows * (tile + 1) / tiles;
@@ -354,14 +384,6 @@ static void run_step(const share *s, float *projected, bool back) {
     run_phase(s, &state, projected, false);
 }
 
-/* The state before the first step: as it is given, or zeros in `zeros`. */
-static const float *initial(const op_tensor *inputs, uint32_t count, uint32_t input, int64_t at, float *zeros,
-                            size_t bytes) {
-    if (input < count && inputs[input].type.dtype != OP_NONE) return (const float *)inputs[input].data + at;
-    memset(zeros, 0, bytes);
-    return zeros;
-}
-
 /* All that threads share. */
 typedef struct recurrent_job {
     const rt_prepared *prepared;
@@ -370,13 +392,31 @@ typedef struct recurrent_job {
     char *scratch;
 } recurrent_job;
 
+/* The state before the first step: as it is given, or in `floats`, zeros too. */
+static const float *initial(const recurrent_job *job, uint32_t input, int64_t at, int64_t count,
+                            float *floats) {
+    const packed_recurrent *k = job->prepared->state;
+    if (input >= job->prepared->input_count || job->inputs[input].type.dtype == OP_NONE)
+        return memset(floats, 0, (size_t)count * sizeof *floats);
+    if (k->dtype == OP_FLOAT) return (const float *)job->inputs[input].data + at;
+    rt_half_load(k->dtype, floats, (const uint16_t *)job->inputs[input].data + at, count);
+    return floats;
+}
+
+/* Floats as part of an output, from element `at` on. */
+static void give(const recurrent_job *job, uint32_t output, int64_t at, const float *floats, int64_t count) {
+    const packed_recurrent *k = job->prepared->state;
+    void *to = job->outputs[output].data;
+    if (k->dtype == OP_FLOAT) memcpy((float *)to + at, floats, (size_t)count * sizeof *floats);
+    else rt_half_store(k->dtype, (uint16_t *)to + at, floats, count);
+}
+
 static void run_share(const recurrent_job *job, int64_t direction, int64_t part, char *scratch) {
     const packed_recurrent *k = job->prepared->state;
     const op_tensor *inputs = job->inputs;
-    const uint32_t input_count = job->prepared->input_count;
+    const bool floats = k->dtype == OP_FLOAT;
     const int64_t n = k->hidden, first = k->batch * part / k->shares,
                   rows = k->batch * (part + 1) / k->shares - first, at = (direction * k->batch + first) * n;
-    const size_t bytes = (size_t)(rows * n) * sizeof(float);
     float *turns[] = {(float *)(void *)scratch, (float *)(void *)(scratch + k->state_bytes)};
     char *third = scratch + 2 * k->state_bytes;
     share s = {.k = k,
@@ -392,10 +432,11 @@ static void run_share(const recurrent_job *job, int64_t direction, int64_t part,
                .projected = (float *)(void *)(third + (k->lstm || k->reset_first ? k->state_bytes : 0)),
                .spare = (float *)(void *)third};
     s.sums = s.projected + k->steps * k->most * k->wide;
-    s.h = initial(inputs, input_count, INPUT_H, at, turns[1], bytes);
+    s.widened = s.sums + (k->batch == 1 ? k->wide : 0);
+    s.h = initial(job, INPUT_H, at, rows * n, turns[1]);
     if (k->lstm) {
-        s.c_next = k->y_c ? (float *)job->outputs[2].data + at : (float *)(void *)third;
-        s.c = initial(inputs, input_count, INPUT_C, at, s.c_next, bytes);
+        s.c_next = k->y_c && floats ? (float *)job->outputs[2].data + at : (float *)(void *)third;
+        s.c = initial(job, INPUT_C, at, rows * n, s.c_next);
     }
     for (int64_t done = 0; done < k->sequence; done += k->steps) {
         const int64_t rest = k->sequence - done, count = rest < k->steps ? rest : k->steps;
@@ -403,15 +444,16 @@ static void run_share(const recurrent_job *job, int64_t direction, int64_t part,
         for (int64_t i = done; i < done + count; i++) {
             const int64_t t = s.backward ? k->sequence - 1 - i : i,
                           own = s.backward ? done + count - 1 - i : i - done;
-            s.h_next = k->y ? (float *)job->outputs[0].data +
-                                  ((t * k->directions + direction) * k->batch + first) * n
-                            : turns[i % 2];
+            const int64_t y = ((t * k->directions + direction) * k->batch + first) * n;
+            s.h_next = k->y && floats ? (float *)job->outputs[0].data + y : turns[i % 2];
             run_step(&s, s.projected + own * rows * k->wide, i % 2);
+            if (k->y && !floats) give(job, 0, y, s.h_next, rows * n);
             s.h = s.h_next;
             s.c = s.c_next;
         }
     }
-    if (k->y_h) memcpy((float *)job->outputs[1].data + at, s.h, bytes);
+    if (k->y_h) give(job, 1, at, s.h, rows * n);
+    if (k->y_c && !floats) give(job, 2, at, s.c, rows * n);
 }
 
 static void run_member(void *context, int member, int members) {

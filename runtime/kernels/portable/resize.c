@@ -12,7 +12,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { TAPS = 4, MOST_TAPS = 1024, MOST_TERMS = 4096 };
+enum {
+    TAPS = 4,
+    MOST_TAPS = 1024,
+    MOST_TERMS = 4096,
+    HALF_ROW = 2048 /* elements of 16 bits in a row of the input or the output that becomes floats, at most */
+};
 
 typedef enum coordinates {
     HALF_PIXEL,
@@ -318,14 +323,26 @@ RT_CLONES static void blend_row(const float *from, across a, int taps, int64_t w
     }
 }
 
-/* Where all positions of a row are alike: reals of float blended. */
+/* Where all positions of a row are alike: floats blended; of 16 bits, as floats, rounded once. */
 static void run_row(const resize_context *context, const term *terms, int count, void *to) {
     const resize_state *state = context->state;
-    const int64_t width = state->to[state->rank - 1];
-    memset(to, 0, (size_t)width * sizeof(float));
-    for (int i = 0; i < count; i++)
-        blend_row((const float *)context->from + terms[i].offset, context->across, state->taps, width,
-                  (float)terms[i].weight, to);
+    const int32_t last = state->rank - 1;
+    const int64_t width = state->to[last];
+    if (state->dtype == OP_FLOAT) {
+        memset(to, 0, (size_t)width * sizeof(float));
+        for (int i = 0; i < count; i++)
+            blend_row((const float *)context->from + terms[i].offset, context->across, state->taps, width,
+                      (float)terms[i].weight, to);
+        return;
+    }
+    float line[HALF_ROW], sums[HALF_ROW];
+    memset(sums, 0, (size_t)width * sizeof *sums);
+    for (int i = 0; i < count; i++) {
+        rt_half_load(state->dtype, line, (const uint16_t *)context->from + terms[i].offset,
+                     state->from[last]);
+        blend_row(line, context->across, state->taps, width, (float)terms[i].weight, sums);
+    }
+    rt_half_store(state->dtype, to, sums, width);
 }
 
 static void run_rows(void *user, int64_t begin, int64_t end) {
@@ -566,8 +583,10 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     }
     const int32_t last = from->rank - 1;
     state->all_taps = taps;
-    state->by_rows = state->coordinates != CROP && from->dims[last] <= INT32_MAX &&
-                     (state->nearest || state->dtype == OP_FLOAT);
+    state->by_rows =
+        state->coordinates != CROP && from->dims[last] <= INT32_MAX &&
+        (state->nearest || state->dtype == OP_FLOAT ||
+         (rt_is_half(state->dtype) && from->dims[last] <= HALF_ROW && to->dims[last] <= HALF_ROW));
     prepared->scratch_bytes =
         taps * sizeof(tap) + (size_t)to->dims[last] * (size_t)state->taps * (sizeof(int32_t) + sizeof(float));
     prepared->state = state;

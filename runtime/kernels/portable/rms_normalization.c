@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 64 };
+enum { LANES = 64, HALF_ROW = 4096 /* elements of 16 bits that become floats at once; longer rows, a block at a time */ };
 
 typedef struct rms_state {
     op_dtype dtype;
@@ -58,9 +58,25 @@ static void row_half(const rms_state *s, uint16_t *y, const uint16_t *x, const u
     }
 }
 
+/* Rows of 16 bits as rows of floats. */
+static void rows_of_halves(const rms_job *job, int64_t begin, int64_t end) {
+    const rms_state *s = job->state;
+    float row[HALF_ROW], scale[HALF_ROW];
+    if (job->scale) rt_half_load(s->dtype, scale, job->scale, s->extent);
+    for (int64_t i = begin; i < end; i++) {
+        rt_half_load(s->dtype, row, (const uint16_t *)job->x + i * s->extent, s->extent);
+        row_float(row, row, job->scale ? scale : NULL, s->extent, (float)s->epsilon);
+        rt_half_store(s->dtype, (uint16_t *)job->y + i * s->extent, row, s->extent);
+    }
+}
+
 static void rows(void *context, int64_t begin, int64_t end) {
     const rms_job *job = context;
     const rms_state *s = job->state;
+    if (rt_is_half(s->dtype) && s->extent <= HALF_ROW) {
+        rows_of_halves(job, begin, end);
+        return;
+    }
     for (int64_t row = begin; row < end; row++) {
         const int64_t at = row * s->extent;
         if (s->dtype == OP_FLOAT)

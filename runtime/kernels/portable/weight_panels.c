@@ -88,6 +88,12 @@ void rt_panel_store(op_dtype stored, const float *columns, int64_t step, int64_t
     }
 }
 
+void rt_panel_copy(const uint16_t *columns, int64_t step, int64_t count, int64_t depth, void *to) {
+    uint16_t *halves = to;
+    for (int64_t k = 0; k < depth; k++)
+        for (int64_t j = 0; j < count; j++) halves[k * RT_PANEL + j] = columns[j * step + k];
+}
+
 bool rt_panel_loss(op_dtype stored, const float *column, int64_t depth, double *lost, double *whole) {
     for (int64_t from = 0; from < depth; from += RT_SCALE_DEPTH) {
         const int64_t length = part_of(depth, from);

@@ -25,6 +25,9 @@ bool rt_panels_bytes(op_dtype stored, int64_t depth, int64_t count, size_t *byte
 void rt_panel_store(op_dtype stored, const float *columns, int64_t step, int64_t count, int64_t depth,
                     void *to);
 
+/* The same of numbers that have these 16 bits already. */
+void rt_panel_copy(const uint16_t *columns, int64_t step, int64_t count, int64_t depth, void *to);
+
 /* What `count` weights of one column lose when they are stored, and what they are, as sums of squares, are added to *lost and *whole.
  * False: they cannot be stored, as one of them has no finite number there. */
 bool rt_panel_loss(op_dtype stored, const float *column, int64_t depth, double *lost, double *whole);

@@ -145,6 +145,15 @@ static int32_t whole_operand(tree *of, const op_type *type, int32_t step, const 
     return add_input(of, type, arena, random);
 }
 
+/* Floats of 32 and 16 bits may be in one tree. */
+static op_type type_of_step(const op_type *whole, test_random *random) {
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT16, OP_BFLOAT16};
+    op_type type = *whole;
+    if (whole->layout == OP_LAYOUT_ROW_MAJOR && whole->dtype != OP_DOUBLE && below(random, 4) == 0)
+        type.dtype = dtypes[below(random, 3)];
+    return type;
+}
+
 /* Steps are numbered from OP_FUSED_INPUTS on until all inputs are known. False: too many inputs. */
 static bool make_tree(tree *of, const op_type *whole, base_arena *arena, test_random *random) {
     op_dtype made[OP_FUSED_STEPS];
@@ -155,26 +164,35 @@ static bool make_tree(tree *of, const op_type *whole, base_arena *arena, test_ra
     for (int32_t s = 0; s < steps; s++) {
         op_fused_step *step = &of->program.steps[s];
         *step = (op_fused_step){0};
-        made[s] = whole->dtype;
-        const int64_t kind = below(random, blocks ? 5 : 8);
+        const op_type type = type_of_step(whole, random);
+        made[s] = type.dtype;
+        const int64_t kind = below(random, blocks ? 5 : 9);
         if (kind < 2) {
             step->code = unaries[below(random, blocks ? 4 : unaries_with_one_form())];
             step->operand_count = 1;
-            step->operands[0] = whole_operand(of, whole, s, made, arena, random);
+            step->operands[0] = whole_operand(of, &type, s, made, arena, random);
             if (step->code == OP_LEAKY_RELU) step->attributes[step->attribute_count++] = alpha;
         } else if (kind < 5) {
             step->code = binaries[below(random, blocks ? 3 : 6)];
             step->operand_count = 2;
             const uint32_t first = (uint32_t)below(random, 2);
-            op_type other = *whole;
-            step->operands[first] = whole_operand(of, whole, s, made, arena, random);
-            if (blocks && below(random, 2)) other = broadcast_in_blocks(whole, random);
+            op_type other = type;
+            step->operands[first] = whole_operand(of, &type, s, made, arena, random);
+            if (blocks && below(random, 2)) other = broadcast_in_blocks(&type, random);
             else if (!blocks) other.shape = broadcast_shape(&whole->shape, random);
             step->operands[1 - first] =
                 op_shape_equal(&other.shape, &whole->shape) && other.layout == whole->layout
-                    ? whole_operand(of, whole, s, made, arena, random)
+                    ? whole_operand(of, &type, s, made, arena, random)
                     : add_input(of, &other, arena, random);
+        } else if (kind == 8) {
+            step->code = OP_CAST;
+            step->operand_count = 1;
+            step->operands[0] = whole_operand(of, &type, s, made, arena, random);
+            made[s] = type_of_step(whole, random).dtype;
+            step->attributes[step->attribute_count++] =
+                (op_attribute){.name = "to", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = made[s]};
         } else if (kind == 5) {
+            made[s] = whole->dtype;
             op_type condition = *whole;
             condition.dtype = OP_BOOL;
             step->code = OP_WHERE;
@@ -192,6 +210,7 @@ static bool make_tree(tree *of, const op_type *whole, base_arena *arena, test_ra
             made[s] = OP_BOOL;
         } else {
             op_type limit = {.dtype = whole->dtype};
+            made[s] = whole->dtype;
             step->code = OP_CLIP;
             step->operand_count = 3;
             step->operands[0] = whole_operand(of, whole, s, made, arena, random);
@@ -245,11 +264,12 @@ static bool run_steps(tree *of, const op_type *whole, base_arena *arena) {
 }
 
 static void try_tree(uint64_t seed, int *tried) {
-    static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT, OP_FLOAT, OP_DOUBLE, OP_FLOAT16};
+    static const op_dtype dtypes[] = {OP_FLOAT,   OP_FLOAT,   OP_FLOAT,   OP_DOUBLE,
+                                      OP_FLOAT16, OP_FLOAT16, OP_BFLOAT16};
     test_random random = {seed};
     base_arena arena;
     base_arena_init(&arena, NULL);
-    op_type whole = {.dtype = dtypes[below(&random, 5)]};
+    op_type whole = {.dtype = dtypes[below(&random, 7)]};
     static const int64_t extents[] = {1, 2, 3, 5, 16, 31, 130, 32};
     whole.shape.rank = 1 + (int32_t)below(&random, 4);
     for (int32_t d = 0; d < whole.shape.rank; d++) whole.shape.dims[d] = extents[below(&random, 8)];

@@ -49,6 +49,31 @@ static void floats_are_resized_as_doubles(void **state) {
     }
 }
 
+/* Of 16 bits: as in float, rounded once; rows of which only a part would fit in what becomes floats, element by element. */
+static void halves_are_resized_as_floats(void **state) {
+    (void)state;
+    static const char *const modes[] = {"linear", "cubic"};
+    static const char *const coordinates[] = {"half_pixel", "align_corners", "asymmetric"};
+    for (uint64_t round = 1; round <= 60; round++) {
+        uint64_t seed = round * 7907;
+        const op_dtype dtype = round % 2 ? OP_FLOAT16 : OP_BFLOAT16;
+        int64_t from[3], to[3];
+        for (int i = 0; i < 3; i++) {
+            from[i] = random_range(&seed, 1, i == 2 ? 50 : 5);
+            to[i] = i == 0 ? from[0] : random_range(&seed, 1, i == 2 ? 90 : 8);
+        }
+        if (round > 56) from[2] = 2049 - (int64_t)(round % 2);
+        if (round > 58) to[2] = 2050;
+        application app;
+        resize(&app, dtype, from, to, modes[round / 2 % 2], coordinates[round % 3], (int)round, seed);
+        const op_tensor want = application_floats(&app, "portable.resize");
+        for (int64_t i = 0; i < to[0] * to[1] * to[2]; i++)
+            application_check_near(application_element(&app.outputs[0], i), application_element(&want, i),
+                                   dtype == OP_FLOAT16 ? 0x1p-11 : 0x1p-8, round, i);
+        application_free(&app);
+    }
+}
+
 /* Twice as many of each: elements of one, two and four bytes have loops of their own. */
 static void nearest_elements_come_twice(void **state) {
     (void)state;
@@ -233,12 +258,10 @@ static void elements_are_gathered(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(floats_are_resized_as_doubles),
-                                       cmocka_unit_test(nearest_elements_come_twice),
-                                       cmocka_unit_test(sums_along_every_axis),
-                                       cmocka_unit_test(powers_with_one_exponent),
-                                       cmocka_unit_test(the_first_of_rows),
-                                       cmocka_unit_test(floats_are_sampled_as_doubles),
-                                       cmocka_unit_test(elements_are_gathered)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(floats_are_resized_as_doubles), cmocka_unit_test(halves_are_resized_as_floats),
+        cmocka_unit_test(nearest_elements_come_twice),   cmocka_unit_test(sums_along_every_axis),
+        cmocka_unit_test(powers_with_one_exponent),      cmocka_unit_test(the_first_of_rows),
+        cmocka_unit_test(floats_are_sampled_as_doubles), cmocka_unit_test(elements_are_gathered)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,7 +107,10 @@ static void test_rms(void **state) {
     static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT16, OP_BFLOAT16, OP_DOUBLE};
     for (uint64_t round = 0; round < 24; round++) {
         const op_dtype dtype = dtypes[round % 4];
-        const int64_t rows = 5, first = round % 3 ? 3 : 1, last = round % 2 ? 100 : 37;
+        const int64_t rows = 5, first = round % 3 ? 3 : 1,
+                      last = round % 2        ? 100
+                             : round % 7 == 0 ? 2500
+                                              : 37;
         uint64_t seed = round + 11, again = round + 11;
         application apart, over;
         for (int i = 0; i < 2; i++) {
@@ -138,6 +141,46 @@ static void test_rms(void **state) {
         assert_memory_equal(apart.outputs[0].data, over.inputs[0].data, over.inputs[0].bytes);
         application_free(&apart);
         application_free(&over);
+    }
+}
+
+/* ---- LayerNormalization ---------------------------------------------------------------------------------- */
+
+/* Of 16 bits: as in float, rounded once; rows that are too long have no kernel. */
+static void test_layer_of_halves(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT16, OP_BFLOAT16};
+    for (uint64_t round = 0; round < 32; round++) {
+        const int64_t rows = 5, first = round % 3 ? 3 : 1,
+                      last = round % 4 == 0 ? 1300
+                             : round % 2    ? 100
+                                            : 37;
+        uint64_t seed = round + 3;
+        application app;
+        application_init(&app, OP_LAYER_NORMALIZATION);
+        application_random(&app, dtypes[round % 2], 3, DIMS(rows, first, last), &seed);
+        if (round >= 8) application_random(&app, dtypes[round % 2], 2, DIMS(first, last), &seed);
+        else if (round >= 4) application_absent(&app);
+        if (round >= 16 || (round >= 4 && round < 8))
+            application_random(&app, dtypes[round % 2], 2, DIMS(first, last), &seed);
+        application_integer(&app, "axis", -2);
+        application_integer(&app, "ouro.divide", round / 2 % 2);
+        application_real(&app, "epsilon", 0.25f);
+        const op_tensor want = application_floats(&app, "portable.layer_normalization");
+        application_run(&app, "portable.layer_normalization", 1 + (int)(round % 3));
+        for (int64_t i = 0; i < rows * first * last; i++)
+            application_check_near(application_element(&app.outputs[0], i), application_element(&want, i),
+                                   dtypes[round % 2] == OP_FLOAT16 ? 0x1p-11 : 0x1p-8, round, i);
+        application_free(&app);
+    }
+    for (int64_t extent = 4096; extent <= 4097; extent++) {
+        application app;
+        application_init(&app, OP_LAYER_NORMALIZATION);
+        application_input(&app, OP_FLOAT16, 2, DIMS(2, extent));
+        assert_int_equal(application_infer(&app), BASE_OK);
+        assert_int_equal(rt_kernel_select(&app.call, &(rt_environment){.threads = 1}) != NULL,
+                         extent <= 4096);
+        application_free(&app);
     }
 }
 
@@ -409,8 +452,10 @@ static void test_bits_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rotary),     cmocka_unit_test(test_rotary_refused), cmocka_unit_test(test_rms),
-        cmocka_unit_test(test_scatter),    cmocka_unit_test(test_linear),         cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_bits_sizes), cmocka_unit_test(test_bits_refused)};
+        cmocka_unit_test(test_rotary),      cmocka_unit_test(test_rotary_refused),
+        cmocka_unit_test(test_rms),         cmocka_unit_test(test_layer_of_halves),
+        cmocka_unit_test(test_scatter),     cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_bits),        cmocka_unit_test(test_bits_sizes),
+        cmocka_unit_test(test_bits_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_packed_recurrent.c: LSTM and GRU with weights in panels beside the kernel that reads them as they are, which
  * test_operators_recurrent.c compares with the equations: random shapes around the edges of panels, tiles and chunks of steps;
- * weights in 16 bits, which give what they are as floats; bits that do not depend on threads; NaN and infinities; what is left to others.
+ * weights in 16 bits, which give what they are as floats; models in 16 bits; bits that do not depend on threads; NaN and infinities; what is left to others.
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "tests/support/allocations.h"
@@ -197,6 +197,65 @@ static void computes_the_same(void **state) {
     }
 }
 
+/* The same application on numbers of 16 bits, which its floats become. */
+static void begin_halves(application *halves, application *floats, op_dtype dtype) {
+    application_init(halves, floats->call.code);
+    for (uint32_t i = 0; i < floats->call.input_count; i++) {
+        const op_tensor *input = &floats->inputs[i];
+        if (input->type.dtype == OP_NONE) {
+            application_absent(halves);
+            continue;
+        }
+        uint16_t *data = application_input(halves, dtype, input->type.shape.rank, input->type.shape.dims);
+        const int64_t count = (int64_t)(input->bytes / sizeof(float));
+        rt_half_store(dtype, data, input->data, count);
+        rt_half_load(dtype, input->data, data, count);
+    }
+    memcpy(halves->attributes, floats->attributes, sizeof halves->attributes);
+    halves->call.attributes = (op_attributes){floats->call.attributes.count, halves->attributes};
+    halves->call.output_count = floats->call.output_count;
+}
+
+/* A model in 16 bits: states are floats, and each result is rounded once. */
+static void halves_are_rounded_once(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round;
+        const recurrence k = draw_sizes(&seed);
+        const op_dtype dtype = round % 2 ? OP_FLOAT16 : OP_BFLOAT16;
+        application floats, halves;
+        op_call call;
+        op_tensor inputs[APPLICATION_INPUTS], outputs[3], others[3];
+        begin(&floats, &k, &seed);
+        begin_halves(&halves, &floats, dtype);
+        assert_int_equal(application_infer(&floats), BASE_OK);
+        assert_int_equal(application_infer(&halves), BASE_OK);
+        application_run(&floats, "portable.recurrent", 1);
+        for (uint32_t o = 0; o < halves.call.output_count; o++)
+            assert_true(op_type_bytes(&halves.outputs[o].type, &halves.outputs[o].bytes));
+        const int64_t absent = random_range(&seed, 0, halves.call.output_count);
+        if (absent < halves.call.output_count) halves.outputs[absent].type.dtype = OP_NONE;
+        halves.call.outputs = halves.outputs;
+        rt_preference wish = {0};
+        if (!kernel_of(&halves)->prefer(&halves.call, &one_thread, &wish)) skip(); /* not this machine */
+        pack(&halves, &call, inputs);
+        run(&halves, &call, 1, outputs);
+        run(&halves, &call, 2 + (int)(round % 3), others);
+        for (uint32_t o = 0; o < halves.call.output_count; o++) {
+            if (halves.outputs[o].type.dtype == OP_NONE) continue;
+            const size_t count = outputs[o].bytes / sizeof(uint16_t);
+            for (size_t i = 0; i < count; i++)
+                application_check_near(application_element(&outputs[o], (int64_t)i),
+                                       (double)((const float *)floats.outputs[o].data)[i],
+                                       dtype == OP_FLOAT16 ? 0x1p-10 : 0x1p-7, round, (int64_t)i);
+            if (memcmp(outputs[o].data, others[o].data, outputs[o].bytes) != 0)
+                fail_msg("seed %" PRIu64 ": threads change output %u", round, o);
+        }
+        application_free(&floats);
+        application_free(&halves);
+    }
+}
+
 /* Gates far from zero, and what is no number: as the kernel that does not pack. */
 static void extremes_are_the_same(void **state) {
     (void)state;
@@ -279,8 +338,8 @@ static void others_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(computes_the_same),
-                                       cmocka_unit_test(extremes_are_the_same),
-                                       cmocka_unit_test(others_are_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(computes_the_same), cmocka_unit_test(halves_are_rounded_once),
+        cmocka_unit_test(extremes_are_the_same), cmocka_unit_test(others_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
