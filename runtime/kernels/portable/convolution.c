@@ -49,7 +49,7 @@ typedef struct convolution {
     bool is_stencil;
     rt_stencil stencil; /* of few filters in float, or in 16 bits where it takes no scratch */
     rt_part *inside[3]; /* by window element: the outputs for which it lies inside of the input */
-    bool bias, residual;
+    bool bias, residual, fused; /* fused: as rt_tiles says, of doubles */
     bool part; /* a band of more rows: what is made does not depend on how many are made at once */
     rt_activation activation;
 } convolution;
@@ -229,7 +229,7 @@ static void multiply_doubles(const convolution_job *job, int64_t image, int64_t 
         const int64_t depth = depth_all - from < RT_BLOCK_DEPTH ? depth_all - from : RT_BLOCK_DEPTH;
         gather_panels(shape, x, from, depth, position, count, panels);
         rt_tiles_doubles(rows, count, depth, weights + from, depth_all, 1, panels, y, shape->output_size,
-                         job->add || from > 0);
+                         job->add || from > 0, shape->fused);
     }
     for (int64_t i = 0; i < rows; i++) {
         double *line = y + i * shape->output_size;
@@ -784,7 +784,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                            .output_size = 1,
                            .kernel_size = 1,
                            .bias = op_input_present(call, 2),
-                           .residual = op_input_present(call, 3)};
+                           .residual = op_input_present(call, 3),
+                           .fused = !environment->portable_only};
     shape->filters = weights->dims[0] / shape->group;
     shape->part = op_attribute_find(&call->attributes, "ouro.packed_extents") != NULL;
     const op_window three = op_window_of_three(&window);

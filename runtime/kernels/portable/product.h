@@ -44,7 +44,7 @@ typedef struct rt_tiles {
 void rt_tiles_run(const rt_tiles *tiles);
 /* C (+)= A B in double, as rt_tiles_run in float. */
 void rt_tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double *a, int64_t a_row,
-                      int64_t a_depth, const double *panels, double *c, int64_t c_row, bool add);
+                      int64_t a_depth, const double *panels, double *c, int64_t c_row, bool add, bool fused);
 
 /* Y = activation(alpha * A B + beta * addend): a stack of products, batch dimensions broadcast. Strides are
  * in elements, 0 where broadcast. */

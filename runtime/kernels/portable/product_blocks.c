@@ -17,8 +17,9 @@ enum {
     FEW_COLUMNS =
         1024, /* of these, at a time: sums and a part of the matrix that stay in the nearest cache */
     FEW_DEPTH = 16,
+    FEW_DOUBLES = 2, /* rows */
     FEW_LONG = 4096, /* of a matrix whose columns lie along the depth */
-    PAGE = 4096 /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
+    PAGE = 4096      /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
 };
 
 static int64_t least(int64_t a, int64_t b) {
@@ -329,17 +330,50 @@ static void finish_doubles(const rt_product_block *block, int64_t row, double *s
         sums[j] = rt_activation_value(&product->activation, sums[j]);
 }
 
+/* y[j] += the sum over k of a[k] * b[k][j], added in the order of k. */
+RT_CLONES static void add_rows_of_doubles(const double *a, int64_t a_depth, const double *b, int64_t b_depth,
+                                          int64_t depth, int64_t columns, double *restrict y) {
+    int64_t k = 0;
+    for (; k + 4 <= depth; k += 4, a += 4 * a_depth, b += 4 * b_depth) {
+        const double first = a[0], second = a[a_depth], third = a[2 * a_depth], fourth = a[3 * a_depth];
+        RT_VECTOR for (int64_t j = 0; j < columns; j++) {
+            y[j] = y[j] + first * b[j] + second * b[b_depth + j] + third * b[2 * b_depth + j] +
+                   fourth * b[3 * b_depth + j];
+        }
+    }
+    for (; k < depth; k++, a += a_depth, b += b_depth)
+        RT_VECTOR for (int64_t j = 0; j < columns; j++) y[j] += *a * b[j];
+}
+
+/* So few rows that to read the matrix is all that takes time: where it lies. False: it lies in no way that is read well. */
+static bool run_few_doubles(const rt_product_block *block, const double *a, const double *b, double *y) {
+    const rt_product *product = block->product;
+    if (product->rows > FEW_DOUBLES || product->depth == 0) return false;
+    if (product->b_column != 1 && (product->b_depth != 1 || product->a_depth != 1)) return false;
+    for (int64_t i = 0; i < block->rows; i++, y += product->columns) {
+        const double *row = a + (block->row + i) * product->a_row;
+        if (product->b_column != 1) {
+            rt_dots_doubles(row, b, product->b_column, product->depth, block->columns, y);
+            continue;
+        }
+        memset(y, 0, (size_t)block->columns * sizeof *y);
+        add_rows_of_doubles(row, product->a_depth, b, product->b_depth, product->depth, block->columns, y);
+    }
+    return true;
+}
+
 static void run_doubles(const rt_product_block *block, const double *a, const double *b) {
     const rt_product *product = block->product;
     double *panels = block->scratch, *y = (double *)block->y +
                                           (block->batch * product->rows + block->row) * product->columns +
                                           block->column;
-    for (int64_t from = 0; from < product->depth; from += RT_BLOCK_DEPTH) {
+    const bool few = run_few_doubles(block, a, b, y);
+    for (int64_t from = 0; !few && from < product->depth; from += RT_BLOCK_DEPTH) {
         const int64_t depth = least(product->depth - from, RT_BLOCK_DEPTH);
         pack_doubles(product, b + from * product->b_depth, depth, block->columns, panels);
         rt_tiles_doubles(block->rows, block->columns, depth,
                          a + block->row * product->a_row + from * product->a_depth, product->a_row,
-                         product->a_depth, panels, y, product->columns, from > 0);
+                         product->a_depth, panels, y, product->columns, from > 0, product->fused);
     }
     for (int64_t i = 0; i < block->rows; i++) {
         if (product->depth == 0) memset(y + i * product->columns, 0, (size_t)block->columns * sizeof *y);

@@ -122,10 +122,28 @@ FUSED_AVX512(9)
 FUSED_AVX512(10)
 FUSED_AVX512(11)
 FUSED_AVX512(12)
+#define ADD_DOUBLES_AVX2(sum, left, right) (sum = _mm256_fmadd_pd(_mm256_set1_pd(left), right, sum))
+#define ADD_DOUBLES_AVX512(sum, left, right) (sum = _mm512_fmadd_pd(_mm512_set1_pd(left), right, sum))
 TILE(double_1_avx2, AVX2, double, doubles_32, 1, 1, ADD)
 TILE(double_2_avx2, AVX2, double, doubles_32, 2, 1, ADD)
 TILE(double_1_avx512, AVX512, double, doubles_64, 1, 1, ADD)
 TILE(double_4_avx512, AVX512, double, doubles_64, 4, 1, ADD)
+TILE(fused_double_1_avx2, FMA, double, doubles_32, 1, 1, ADD_DOUBLES_AVX2)
+TILE(fused_double_2_avx2, FMA, double, doubles_32, 2, 1, ADD_DOUBLES_AVX2)
+#define DOUBLES_AVX512(ROWS)                                                                                 \
+    TILE(fused_double_##ROWS##_avx512, AVX512, double, doubles_64, ROWS, 1, ADD_DOUBLES_AVX512)
+DOUBLES_AVX512(1)
+DOUBLES_AVX512(2)
+DOUBLES_AVX512(3)
+DOUBLES_AVX512(4)
+DOUBLES_AVX512(5)
+DOUBLES_AVX512(6)
+DOUBLES_AVX512(7)
+DOUBLES_AVX512(8)
+DOUBLES_AVX512(9)
+DOUBLES_AVX512(10)
+DOUBLES_AVX512(11)
+DOUBLES_AVX512(12)
 #endif
 
 enum { MOST_ROWS = 12 };
@@ -174,6 +192,13 @@ ALL_AVX512(brain)
 ALL_AVX512(short)
 static const tile avx2_doubles[] = {{2, 1, double_2_avx2, false}, {1, 1, double_1_avx2, false}};
 static const tile avx512_doubles[] = {{4, 1, double_4_avx512, false}, {1, 1, double_1_avx512, false}};
+static const tile avx2_fused_doubles[] = {{2, 1, fused_double_2_avx2, false},
+                                          {1, 1, fused_double_1_avx2, false}};
+#define OF_DOUBLES(ROWS)                                                                                     \
+    { ROWS, 1, fused_double_##ROWS##_avx512, true }
+static const tile avx512_fused_doubles[] = {OF_DOUBLES(12), OF_DOUBLES(11), OF_DOUBLES(10), OF_DOUBLES(9),
+                                            OF_DOUBLES(8),  OF_DOUBLES(7),  OF_DOUBLES(6),  OF_DOUBLES(5),
+                                            OF_DOUBLES(4),  OF_DOUBLES(3),  OF_DOUBLES(2),  OF_DOUBLES(1)};
 #endif
 
 static const tile *best_tiles(bool fused) {
@@ -198,11 +223,14 @@ static const tile *best_narrow(op_dtype stored) {
     return OF(baseline_halves, baseline_brains, baseline_shorts);
 }
 
-static const tile *best_doubles(void) {
+static const tile *best_doubles(bool fused) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512f")) return avx512_doubles;
+    if (__builtin_cpu_supports("avx512f")) return fused ? avx512_fused_doubles : avx512_doubles;
+    if (fused && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && rt_has_half_conversions())
+        return avx2_fused_doubles;
     if (__builtin_cpu_supports("avx2")) return avx2_doubles;
 #endif
+    (void)fused;
     return baseline_doubles;
 }
 
@@ -278,7 +306,7 @@ void rt_tiles_run(const rt_tiles *tiles) {
 }
 
 void rt_tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double *a, int64_t a_row,
-                      int64_t a_depth, const double *panels, double *c, int64_t c_row, bool add) {
+                      int64_t a_depth, const double *panels, double *c, int64_t c_row, bool add, bool fused) {
     run_block(&(block){.rows = rows,
                        .columns = columns,
                        .depth = depth,
@@ -292,5 +320,5 @@ void rt_tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double
                        .size = sizeof(double),
                        .weight_size = sizeof(double),
                        .add = add},
-              best_doubles());
+              best_doubles(fused));
 }

@@ -121,7 +121,45 @@ static void test_products_order(void **state) {
 }
 
 /* On a machine that it was compiled for, a product may be added with one rounding: the same bits for every number of threads, and those of
- * this loop where the machine has an instruction for it. */
+ * this loop where the machine has an instruction for it. Doubles of one or two rows are read where they lie, and rounded twice. */
+#define CHECK_FUSED(type, FUSED_ADD)                                                                         \
+    do {                                                                                                     \
+        const type *a = app.inputs[0].data, *b = app.inputs[1].data, *y = app.outputs[0].data;               \
+        for (int64_t i = 0; i < rows * columns; i++) {                                                       \
+            type sum = 0;                                                                                    \
+            for (int64_t k = 0; k < depth; k++) {                                                            \
+                const type left = a[i / columns * depth + k], right = b[k * columns + i % columns];          \
+                sum = fused && rows > 2 ? FUSED_ADD(left, right, sum) : sum + left * right;                  \
+            }                                                                                                \
+            if (memcmp(&sum, &y[i], sizeof sum) != 0)                                                        \
+                fail_msg("rows %d, element %d, %d threads", (int)rows, (int)i, threads);                     \
+        }                                                                                                    \
+    } while (0)
+
+static void check_fused(op_dtype dtype, int64_t rows, bool fused) {
+    uint64_t seed = (uint64_t)rows;
+    const int64_t depth = 300 + rows % 4, columns = 150 + rows;
+    application app;
+    application_init(&app, OP_MATMUL);
+    application_random(&app, dtype, 2, DIMS(rows, depth), &seed);
+    application_random(&app, dtype, 2, DIMS(depth, columns), &seed);
+    const rt_kernel *kernel = rt_kernel_find("portable.matmul");
+    application_run(&app, kernel->name, 1);
+    for (int threads = 1; threads <= 3; threads++) {
+        const rt_environment environment = {.threads = threads};
+        rt_prepared prepared;
+        assert_int_equal(
+            rt_kernel_prepare(kernel, &app.call, &environment, &app.arena, &prepared, &app.report), BASE_OK);
+        void *scratch = application_memory(&app, prepared.scratch_bytes);
+        memset(app.outputs[0].data, 0xff, app.outputs[0].bytes);
+        assert_int_equal(prepared.run(&prepared, app.inputs, app.outputs, scratch, &app.report), BASE_OK);
+        rt_kernel_release(&prepared);
+        if (dtype == OP_DOUBLE) CHECK_FUSED(double, fma);
+        else CHECK_FUSED(float, fmaf);
+    }
+    application_free(&app);
+}
+
 static void test_products_fused(void **state) {
     (void)state;
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -129,38 +167,8 @@ static void test_products_fused(void **state) {
 #else
     const bool fused = false;
 #endif
-    for (int64_t rows = 4; rows <= 23; rows++) {
-        uint64_t seed = (uint64_t)rows;
-        const int64_t depth = 300, columns = 150 + rows;
-        application app;
-        application_init(&app, OP_MATMUL);
-        const float *a = application_random(&app, OP_FLOAT, 2, DIMS(rows, depth), &seed);
-        const float *b = application_random(&app, OP_FLOAT, 2, DIMS(depth, columns), &seed);
-        const rt_kernel *kernel = rt_kernel_find("portable.matmul");
-        application_run(&app, kernel->name, 1);
-        float *y = app.outputs[0].data;
-        for (int threads = 1; threads <= 3; threads++) {
-            const rt_environment environment = {.threads = threads};
-            rt_prepared prepared;
-            assert_int_equal(
-                rt_kernel_prepare(kernel, &app.call, &environment, &app.arena, &prepared, &app.report),
-                BASE_OK);
-            void *scratch = application_memory(&app, prepared.scratch_bytes);
-            memset(y, 0xff, app.outputs[0].bytes);
-            assert_int_equal(prepared.run(&prepared, app.inputs, app.outputs, scratch, &app.report), BASE_OK);
-            rt_kernel_release(&prepared);
-            for (int64_t i = 0; i < rows * columns; i++) {
-                float sum = 0;
-                for (int64_t k = 0; k < depth; k++) {
-                    const float left = a[i / columns * depth + k], right = b[k * columns + i % columns];
-                    sum = fused ? fmaf(left, right, sum) : sum + left * right;
-                }
-                if (memcmp(&sum, &y[i], sizeof sum) != 0)
-                    fail_msg("rows %d, element %d, %d threads", (int)rows, (int)i, threads);
-            }
-        }
-        application_free(&app);
-    }
+    for (int64_t rows = 4; rows <= 23; rows++) check_fused(OP_FLOAT, rows, fused);
+    for (int64_t rows = 1; rows <= 25; rows++) check_fused(OP_DOUBLE, rows, fused);
 }
 
 /* Operands whose axes are read in another order: as if a Transpose stood before. */
