@@ -425,7 +425,9 @@ static void absorb_transposes(fuser *f, ir_node *node) {
         ir_value *from = transpose ? ir_input(transpose, 0) : NULL;
         const int32_t rank = from ? from->type.shape.rank : -1;
         int64_t order[OP_MAX_RANK];
-        if (rank < 2 || from->type.dtype != OP_FLOAT || op_attribute_find(&node->attributes, names[i]))
+        const op_dtype dtype = from ? from->type.dtype : OP_NONE;
+        if (rank < 2 || (dtype != OP_FLOAT && dtype != OP_FLOAT16 && dtype != OP_BFLOAT16) ||
+            op_attribute_find(&node->attributes, names[i]))
             continue;
         if (!pass_transpose_order(transpose, rank, order) || !pass_is_walkable(order, rank, i)) continue;
         const op_attribute attribute = {

@@ -8,7 +8,8 @@
  *     %t: [1,128,12,32] = Reshape(%a)
  *
  * where %q', %k' and %v' name the bytes of %q, %k and %v as rows of tokens. Operands that lie head by head are read as they lie. A
- * factor and a mask need not be there. Only where nobody else reads what is made between.
+ * factor and a mask need not be there. Only where nobody else reads what is made between. In float, or all in float16 or bfloat16, which the
+ * kernel rounds once; not small scores in bfloat16 where the processor multiplies that twice as fast as the kernel, in float.
  *
  * Not with exact arithmetic: exponentials are summed in another order. Not with portable kernels alone, which are the same on every
  * machine. Not where the scratch of the kernel is larger than the scores, nor for a few queries, whose keys are not worth packing.
@@ -24,9 +25,10 @@
  * they were, up to rounding.
  */
 #include "passes/layout/layout.h"
+#include "runtime/kernels/portable/cost.h"
 #include <string.h>
 
-enum { RANK = 4, LEAST_QUERIES = 12 };
+enum { RANK = 4, LEAST_QUERIES = 12, NEAR_SCORES = 1 << 20 /* bytes that stay in a near cache */ };
 
 typedef struct fuser {
     pass_context *context;
@@ -60,7 +62,9 @@ static ir_node *only_producer(const ir_value *value, const ir_graph *graph) {
 }
 
 static bool is_plain(const ir_value *value) {
-    return value && value->type.kind == OP_KIND_TENSOR && value->type.dtype == OP_FLOAT &&
+    const op_dtype dtype = value ? value->type.dtype : OP_NONE;
+    return value && value->type.kind == OP_KIND_TENSOR &&
+           (dtype == OP_FLOAT || dtype == OP_FLOAT16 || dtype == OP_BFLOAT16) &&
            value->type.layout == OP_LAYOUT_ROW_MAJOR && value->type.shape.rank == RANK;
 }
 
@@ -105,8 +109,8 @@ static bool takes(attention *a, ir_node *node) {
 }
 
 /* The other operand of an Add: it broadcasts to the scores. */
-static bool is_mask(const ir_value *mask, const op_shape *scores) {
-    if (mask->type.kind != OP_KIND_TENSOR || mask->type.dtype != OP_FLOAT ||
+static bool is_mask(const ir_value *mask, op_dtype dtype, const op_shape *scores) {
+    if (mask->type.kind != OP_KIND_TENSOR || mask->type.dtype != dtype ||
         mask->type.layout != OP_LAYOUT_ROW_MAJOR || mask->type.shape.rank < 0 || mask->type.shape.rank > RANK)
         return false;
     for (int32_t i = 0; i < mask->type.shape.rank; i++) {
@@ -121,7 +125,8 @@ static bool read_factor(const ir_node *node, uint32_t *product, double *factor) 
     if (node->code != OP_MUL && node->code != OP_DIV) return false;
     for (uint32_t i = 0; i < 2; i++) {
         float value;
-        if ((i == 1 && node->code == OP_DIV) || !pass_read_number(ir_input(node, 1 - i), RANK, &value)) continue;
+        if ((i == 1 && node->code == OP_DIV) || !pass_read_number(ir_input(node, 1 - i), RANK, &value))
+            continue;
         *product = i;
         *factor = node->code == OP_DIV ? 1 / (double)value : (double)value;
         return true;
@@ -148,7 +153,7 @@ static bool read_attention(ir_node *second, attention *a) {
         double factor;
         if (!scores || !(scores->code == OP_MATMUL || read_factor(scores, &at, &factor)) ||
             !op_shape_equal(&scores->outputs[0]->type.shape, a->scores) ||
-            !is_mask(ir_input(node, 1 - i), a->scores))
+            !is_mask(ir_input(node, 1 - i), scores->outputs[0]->type.dtype, a->scores))
             continue;
         a->mask = ir_input(node, 1 - i);
         takes(a, node);
@@ -190,6 +195,14 @@ static bool is_worth(const attention *a) {
     if (a->k_turned || a->v_turned) return false; /* caches, for a few queries */
     return queries >= 0 && keys >= 0 ? queries >= LEAST_QUERIES
                                      : queries == keys && queries != OP_DIM_UNKNOWN;
+}
+
+/* Products apart are faster than the kernel, which multiplies floats. */
+static bool is_faster_apart(const attention *a, const rt_environment *environment) {
+    const op_type scores = {.dtype = a->v->type.dtype, .shape = *a->scores};
+    size_t bytes;
+    return rt_products_at_once(scores.dtype, environment) > 1 && op_shape_known(&scores.shape) &&
+           op_type_bytes(&scores, &bytes) && bytes <= NEAR_SCORES;
 }
 
 /* ---- what is made ------------------------------------------------------------------------------------------ */
@@ -315,7 +328,9 @@ static void remove_casts(ir_value *const operands[2]) {
 
 static void fuse(fuser *f, ir_node *second) {
     attention a;
-    if (!read_attention(second, &a) || (f->only_halves && !a.halves) || !is_worth(&a)) return;
+    if (!read_attention(second, &a) || (f->only_halves && !a.halves) || !is_worth(&a) ||
+        is_faster_apart(&a, &f->context->options->environment))
+        return;
     /* Heads stand after tokens in the result as in the queries: somebody must turn them round. */
     ir_value *heads = second->outputs[0];
     ir_node *transpose = a.q_by_tokens && heads->uses && !heads->uses->next ? heads->uses->node : NULL;

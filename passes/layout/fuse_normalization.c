@@ -9,8 +9,8 @@
  * bias need not be there. Only float, along the last axes, and only where nobody else reads what is made between. Not a bit of the
  * result is another one (runtime/kernels/portable/layer_normalization.c).
  *
- * Of 16 bits, between a Cast to float and one back, before scale and bias: these are then part of it, and what it makes is rounded once, not
- * after each of them. Not with exact arithmetic.
+ * Of 16 bits, as such, or between a Cast to float and one back, before scale and bias: these are then part of it, and what it makes is rounded
+ * once, not after each node. Not with exact arithmetic.
  *
  * Needs: types, layouts, no dead nodes; bands, whose rows may end within it, are made. Breaks: nothing. Guarantees: values are what they
  * were.
@@ -69,7 +69,7 @@ static void take(normalization *n, ir_node *node) {
 }
 
 /* From the root backwards to x: the differences from the mean, whose squares' mean it is of. */
-static ir_node *read_differences(ir_node *root, normalization *n) {
+static ir_node *read_differences(ir_node *root, bool exact, normalization *n) {
     const ir_graph *graph = root->graph;
     const ir_value *sum = ir_input(root, 0);
     if (!pass_is_made_by(sum, graph, OP_ADD) || pass_only_reader(sum->node, OP_SQRT) != root) return NULL;
@@ -96,8 +96,10 @@ static ir_node *read_differences(ir_node *root, normalization *n) {
     n->x = ir_input(difference->node, 0);
     if (!pass_is_made_by(mean, graph, OP_REDUCE_MEAN) || ir_input(mean->node, 0) != n->x ||
         pass_only_reader(mean->node, OP_SUB) != difference->node || !reduces_last(mean->node, &axis) ||
-        axis != n->axis || !is_plain(n->x, OP_FLOAT))
+        axis != n->axis || !is_plain(n->x, n->x->type.dtype))
         return NULL;
+    n->dtype = n->x->type.dtype;
+    if (n->dtype != OP_FLOAT && (exact || (n->dtype != OP_FLOAT16 && n->dtype != OP_BFLOAT16))) return NULL;
     take(n, root);
     take(n, add);
     take(n, squares->node);
@@ -137,12 +139,12 @@ static void read_casts(normalization *n, ir_node **last) {
 }
 
 static bool read_normalization(ir_node *root, bool exact, normalization *n, ir_node **last) {
-    *n = (normalization){.dtype = OP_FLOAT};
-    const ir_node *difference = read_differences(root, n);
+    *n = (normalization){0};
+    const ir_node *difference = read_differences(root, exact, n);
     *last = difference ? read_division(root, difference->outputs[0], n) : NULL;
     if (!*last) return false;
     take(n, *last);
-    if (!exact) read_casts(n, last);
+    if (!exact && n->dtype == OP_FLOAT) read_casts(n, last);
     ir_node *scaled = pass_only_reader(*last, OP_MUL);
     if (scaled && is_row(pass_other_operand(scaled, (*last)->outputs[0]), n)) {
         n->scale = pass_other_operand(scaled, (*last)->outputs[0]);

@@ -39,6 +39,7 @@ static const struct pass_case {
     {"graph/cases/recognise_gelu", pass_recognise_gelu, 0},
     {"graph/cases/recognise_gelu_not", pass_recognise_gelu, 0},
     {"graph/cases/fuse_heads", pass_fuse, 0},
+    {"graph/cases/fuse_heads_float16", pass_fuse, 0},
     {"graph/cases/fuse_heads_not", pass_fuse, 0},
     /* A quantised Conv with its bias and Relu, a Reshape, and a product whose bias is a sum. But not a bias of another scale, a Relu
      * whose zero is in the middle of the bytes, an input that is not quantised, or a Transpose to another scale. */
@@ -75,11 +76,12 @@ static const struct pass_case {
     {"loops/cases/sink_scans_not", pass_sink_scans, 0},
     /* Heads that stand after tokens are read as rows; the factor and the mask become parts of the node. */
     {"layout/cases/fuse_attention", pass_fuse_attention, 0},
+    {"layout/cases/fuse_attention_float16", pass_fuse_attention, 0},
     /* One query, keys and values of which are kept in 16 bits, as caches are carried; not where only the keys are. The operator. */
     {"layout/cases/fuse_attention_halves", pass_fuse_attention, 0},
     /* All that it is made of goes, and the scale and the bias become inputs. */
     {"layout/cases/fuse_normalization", pass_fuse_normalization, 0},
-    /* In 16 bits, where a kernel takes rows of this length; not one of 5,000 elements. */
+    /* In 16 bits, between Casts and as such, where a kernel takes rows of this length; not one of 5,000 elements. */
     {"layout/cases/fuse_normalization_halves", pass_fuse_normalization, 0},
     /* Trees become one node, inputs are broadcast; what other nodes read, or has another shape, stays a tensor. A sum whose
      * operands are dead is not put off to where a third product is there; gates of one product may wait for each other. */

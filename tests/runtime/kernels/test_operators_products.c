@@ -175,6 +175,9 @@ static void test_products_fused(void **state) {
 static void test_matmul_orders(void **state) {
     (void)state;
     for (uint64_t round = 1; round <= 200; round++) {
+        static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT, OP_FLOAT16, OP_BFLOAT16};
+        const op_dtype dtype = dtypes[round / 2 % 4];
+        const size_t size = op_dtype_bytes(dtype);
         uint64_t seed = round * 7907;
         const int32_t rank = (int32_t)random_range(&seed, 2, 4);
         const int64_t rows = random_range(&seed, 1, round % 2 ? 3 : 20), depth = random_range(&seed, 1, 40);
@@ -195,8 +198,8 @@ static void test_matmul_orders(void **state) {
                 order[k] = kept;
             }
             for (int32_t i = 0; i < rank; i++) own[order[i]] = seen[i];
-            float *x = application_random(&turned, OP_FLOAT, rank, own, &seed);
-            float *z = application_input(&plain, OP_FLOAT, rank, seen);
+            const char *x = application_random(&turned, dtype, rank, own, &seed);
+            char *z = application_input(&plain, dtype, rank, seen);
             for (int32_t i = rank - 1; i >= 0; i--) {
                 strides[i] = elements;
                 elements *= own[i];
@@ -207,7 +210,7 @@ static void test_matmul_orders(void **state) {
                     from += rest % seen[i] * strides[order[i]];
                     rest /= seen[i];
                 }
-                z[e] = x[from];
+                memcpy(z + (size_t)e * size, x + (size_t)from * size, size);
             }
             application_integers(&turned, operand ? "ouro.right" : "ouro.left", (size_t)rank, order);
         }
@@ -215,10 +218,13 @@ static void test_matmul_orders(void **state) {
         application_run(&turned, "portable.matmul", threads);
         application_run(&plain, "portable.matmul", threads);
         assert_true(op_shape_equal(&turned.outputs[0].type.shape, &plain.outputs[0].type.shape));
-        for (size_t i = 0; i < turned.outputs[0].bytes / sizeof(float); i++) {
+        for (size_t i = 0; i < turned.outputs[0].bytes / size; i++) {
             application_check_near(application_element(&turned.outputs[0], (int64_t)i),
-                                   application_element(&plain.outputs[0], (int64_t)i), 1e-4, round,
-                                   (int64_t)i);
+                                   application_element(&plain.outputs[0], (int64_t)i),
+                                   dtype == OP_BFLOAT16  ? 0x1p-7
+                                   : dtype == OP_FLOAT16 ? 0x1p-10
+                                                         : 1e-4,
+                                   round, (int64_t)i);
         }
         application_free(&turned);
         application_free(&plain);
