@@ -156,9 +156,33 @@ static void power_float(op_dtype dtype, void *to, const void *base, int64_t base
     for (int64_t i = 0; i < count; i++) z[i] = powf(x[i * base_stride], y[i * exponent_stride]);
 }
 
+/* Of 16 bits by one exponent. What floats give here is rounded once more, which changes nothing: they have more than twice the digits. */
+static void power_halves(op_dtype dtype, void *to, const void *base, int64_t base_stride,
+                         op_dtype exponent_dtype, const void *exponent, int64_t exponent_stride,
+                         int64_t count) {
+    const double e = count > 0 ? rt_element_load(exponent_dtype, exponent, 0) : 0;
+    const bool known = e == 2 || e == 0.5 || e == -1;
+    if (exponent_stride != 0 || base_stride != 1 || (!known && exponent_dtype != dtype)) {
+        power_mixed(dtype, to, base, base_stride, exponent_dtype, exponent, exponent_stride, count);
+        return;
+    }
+    float block[RT_HALF_BLOCK];
+    for (int64_t i = 0; i < count; i += RT_HALF_BLOCK) {
+        const int64_t some = count - i < RT_HALF_BLOCK ? count - i : RT_HALF_BLOCK;
+        rt_half_load(dtype, block, (const uint16_t *)base + i, some);
+        if (e == 2) power_square(block, block, some);
+        else if (e == 0.5) power_root(block, block, some);
+        else if (e == -1) power_reciprocal(block, block, some);
+        else
+            for (int64_t k = 0; k < some; k++) block[k] = powf(block[k], (float)e);
+        rt_half_store(dtype, (uint16_t *)to + i, block, some);
+    }
+}
+
 rt_power_function *rt_power_select(op_dtype base, op_dtype exponent, const op_tensor *exponents) {
     int64_t elements;
-    if (base != exponent) return power_mixed;
     bool single = op_shape_elements(&exponents->type.shape, &elements) && elements == 1;
+    if (rt_is_half(base) && single && is_real(exponent)) return power_halves;
+    if (base != exponent) return power_mixed;
     return base == OP_FLOAT && single ? power_float : NULL;
 }

@@ -149,6 +149,33 @@ static void powers_with_one_exponent(void **state) {
     }
 }
 
+/* Of all numbers of 16 bits, by an exponent of the same type or in float: what double gives, rounded once. */
+static void powers_of_halves(void **state) {
+    (void)state;
+    enum { ALL = 1 << 16 };
+    static const float exponents[] = {2, 0.5f, -1};
+    for (int form = 0; form < 12; form++) {
+        const bool half = form % 2, mixed = form / 2 % 2;
+        const float e = exponents[form / 4];
+        application app;
+        application_init(&app, OP_POW);
+        uint16_t *x = application_input(&app, half ? OP_FLOAT16 : OP_BFLOAT16, 1, (const int64_t[]){ALL});
+        for (int64_t i = 0; i < ALL; i++) x[i] = (uint16_t)i;
+        void *exponent = application_input(&app, mixed ? OP_FLOAT : half ? OP_FLOAT16 : OP_BFLOAT16, 0, NULL);
+        if (mixed) *(float *)exponent = e;
+        else *(uint16_t *)exponent = half ? base_half_from_float(e) : base_bfloat16_from_float(e);
+        application_run(&app, "portable.elementwise_binary", 1);
+        for (int64_t i = 0; i < ALL; i++) {
+            const double power = pow(application_element(&app.inputs[0], i), (double)e);
+            const uint16_t got = ((const uint16_t *)app.outputs[0].data)[i],
+                           want = half ? base_half_from_double(power) : base_bfloat16_from_double(power);
+            if (isnan(power) ? !isnan(application_element(&app.outputs[0], i)) : got != want)
+                fail_msg("%#x ^ %g is %#x, not %#x", (unsigned)i, (double)e, (unsigned)got, (unsigned)want);
+        }
+        application_free(&app);
+    }
+}
+
 /* The place of an element in the result: a comes before b. */
 static bool comes_first(const float *x, int64_t a, int64_t b, bool largest) {
     if (isnan(x[a]) || isnan(x[b])) {
@@ -258,10 +285,14 @@ static void elements_are_gathered(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(floats_are_resized_as_doubles), cmocka_unit_test(halves_are_resized_as_floats),
-        cmocka_unit_test(nearest_elements_come_twice),   cmocka_unit_test(sums_along_every_axis),
-        cmocka_unit_test(powers_with_one_exponent),      cmocka_unit_test(the_first_of_rows),
-        cmocka_unit_test(floats_are_sampled_as_doubles), cmocka_unit_test(elements_are_gathered)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(floats_are_resized_as_doubles),
+                                       cmocka_unit_test(halves_are_resized_as_floats),
+                                       cmocka_unit_test(nearest_elements_come_twice),
+                                       cmocka_unit_test(sums_along_every_axis),
+                                       cmocka_unit_test(powers_with_one_exponent),
+                                       cmocka_unit_test(powers_of_halves),
+                                       cmocka_unit_test(the_first_of_rows),
+                                       cmocka_unit_test(floats_are_sampled_as_doubles),
+                                       cmocka_unit_test(elements_are_gathered)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
