@@ -82,34 +82,46 @@ static bool has_halves_256(void) {
     return __builtin_cpu_supports("avx2") && rt_has_half_conversions();
 }
 
-/* The same bits. The instructions make signalling NaNs quiet, and keep what a NaN holds; vectors with a NaN are left to the loops above.
- * Fewer lanes than a vector has are written through a mask, which takes longer. */
+/* The same bits, also of a NaN: the instruction makes it quiet. */
+AVX512 static inline __attribute__((always_inline)) __m512 widened(__m256i halves) {
+    const __m512 wide = _mm512_cvtph_ps(halves);
+    const __mmask16 nan = _mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q);
+    if (__builtin_expect(nan == 0, 1)) return wide;
+    const __m512i words = _mm512_cvtepu16_epi32(halves),
+                  sign = _mm512_slli_epi32(_mm512_and_si512(words, _mm512_set1_epi32(0x8000)), 16),
+                  rest = _mm512_slli_epi32(_mm512_and_si512(words, _mm512_set1_epi32(0x7fff)), 13),
+                  kept = _mm512_or_si512(_mm512_or_si512(sign, rest), _mm512_set1_epi32(0x7f800000));
+    return _mm512_mask_mov_ps(wide, nan, _mm512_castsi512_ps(kept));
+}
+
+/* And the way back: a NaN keeps its sign alone. */
+AVX512 static inline __attribute__((always_inline)) __m256i narrowed(__m512 wide) {
+    const __m256i halves = _mm512_cvtps_ph(wide, RT_ROUND_HALF);
+    const __mmask16 nan = _mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q);
+    if (__builtin_expect(nan == 0, 1)) return halves;
+    const __m512i upper = _mm512_srli_epi32(_mm512_castps_si512(wide), 16),
+                  sign = _mm512_and_si512(upper, _mm512_set1_epi32(0x8000)),
+                  one = _mm512_or_si512(sign, _mm512_set1_epi32(0x7e00));
+    return _mm256_mask_mov_epi16(halves, nan, _mm512_cvtepi32_epi16(one));
+}
+
+/* Fewer lanes than a vector has are written through a mask, which takes longer. */
 AVX512 static void half_load_512(float *to, const uint16_t *from, int64_t count) {
     int64_t i = 0;
-    for (; i + 16 <= count; i += 16) {
-        const __m512 wide = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(from + i)));
-        if (_mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q)) half_load(to + i, from + i, 16);
-        else _mm512_storeu_ps(to + i, wide);
-    }
+    for (; i + 16 <= count; i += 16)
+        _mm512_storeu_ps(to + i, widened(_mm256_loadu_si256((const __m256i *)(const void *)(from + i))));
     if (i == count) return;
     const __mmask16 lanes = (__mmask16)((1U << (count - i)) - 1);
-    const __m512 wide = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, from + i));
-    if (_mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q)) half_load(to + i, from + i, count - i);
-    else _mm512_mask_storeu_ps(to + i, lanes, wide);
+    _mm512_mask_storeu_ps(to + i, lanes, widened(_mm256_maskz_loadu_epi16(lanes, from + i)));
 }
 
 AVX512 static void half_store_512(uint16_t *to, const float *from, int64_t count) {
     int64_t i = 0;
-    for (; i + 16 <= count; i += 16) {
-        const __m512 wide = _mm512_loadu_ps(from + i);
-        if (_mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q)) half_store(to + i, from + i, 16);
-        else RT_STORE_HALF_16(wide, to + i);
-    }
+    for (; i + 16 <= count; i += 16)
+        _mm256_storeu_si256((__m256i *)(void *)(to + i), narrowed(_mm512_loadu_ps(from + i)));
     if (i == count) return;
     const __mmask16 lanes = (__mmask16)((1U << (count - i)) - 1);
-    const __m512 wide = _mm512_maskz_loadu_ps(lanes, from + i);
-    if (_mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q)) half_store(to + i, from + i, count - i);
-    else _mm256_mask_storeu_epi16(to + i, lanes, _mm512_cvtps_ph(wide, RT_ROUND_HALF));
+    _mm256_mask_storeu_epi16(to + i, lanes, narrowed(_mm512_maskz_loadu_ps(lanes, from + i)));
 }
 
 AVX512 static void brain_load_512(float *to, const uint16_t *from, int64_t count) {
@@ -130,7 +142,8 @@ AVX512 static void brain_store_512(uint16_t *to, const float *from, int64_t coun
     _mm256_mask_storeu_epi16(to + i, lanes, _mm512_cvtepi32_epi16(words));
 }
 
-/* The last vector begins where it ends with the others' elements; fewer than a vector holds are left to the loops above. */
+/* The last vector begins where it ends with the others' elements; fewer than a vector holds, and vectors with a NaN, are left to the loops
+ * above. */
 F16C static void half_load_256(float *to, const uint16_t *from, int64_t count) {
     if (count < 8) {
         half_load(to, from, count);
