@@ -28,7 +28,7 @@ static void copy_part(char *to, size_t to_step, const char *from, size_t from_st
     } else if (bytes == 8) {
         for (int64_t row = 0; row < rows; row++, to += to_step, from += from_step) memcpy(to, from, 8);
     } else {
-        for (int64_t row = 0; row < rows; row++, to += to_step, from += from_step) memcpy(to, from, bytes);
+        rt_copy_spans(to, (int64_t)to_step, from, (int64_t)from_step, bytes, rows);
     }
 }
 

@@ -3,6 +3,7 @@
  * reported before anything is written. Rows of a row-major image can be gathered with their channels innermost: bands of rows would else
  * copy them and then change their layout. */
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/spans.h"
 #include "runtime/kernels/portable/spatial_view.h"
 #include "runtime/kernels/portable/turn.h"
 #include <string.h>
@@ -26,14 +27,26 @@ static inline int64_t index_at(const gather_state *state, const void *indices, i
     return index < 0 ? index + state->extent : index;
 }
 
-#define GATHER(size)                                                                                         \
-    case size:                                                                                               \
-        for (int64_t task = begin; task < end; task++, to += size) {                                         \
-            int64_t at =                                                                                     \
-                task / state->indices * state->extent + index_at(state, indices, task % state->indices);     \
-            memcpy(to, context->from + at * size, size);                                                     \
+/* Tasks `begin` to `end`: which entry each of them copies is counted on, as divisions take longer than short copies. */
+#define GATHER(size, COPY)                                                                                   \
+    do {                                                                                                     \
+        int64_t i = begin % state->indices;                                                                  \
+        const char *from = context->from + (size_t)(begin / state->indices * state->extent) * (size);        \
+        for (int64_t task = begin; task < end; task++, to += (size)) {                                       \
+            COPY(to, from + (size_t)index_at(state, indices, i) * (size), size);                             \
+            if (++i < state->indices) continue;                                                              \
+            i = 0;                                                                                           \
+            from += (size_t)state->extent * (size);                                                          \
         }                                                                                                    \
-        break
+    } while (0)
+
+#ifdef RT_SPANS
+RT_SPANS static void run_short(const gather_context *context, int64_t begin, int64_t end, char *to) {
+    const gather_state *state = context->state;
+    const void *indices = context->indices;
+    GATHER(state->bytes, rt_copy_span);
+}
+#endif
 
 /* Tasks are entries of the result: outer * indices. */
 static void run_tasks(void *user, int64_t begin, int64_t end) {
@@ -41,18 +54,27 @@ static void run_tasks(void *user, int64_t begin, int64_t end) {
     const gather_state *state = context->state;
     const void *indices = context->indices;
     char *to = context->to + (size_t)begin * state->bytes;
+#ifdef RT_SPANS
+    if (rt_spans_are_short(state->bytes)) {
+        run_short(context, begin, end, to);
+        return;
+    }
+#endif
     switch (state->bytes) {
-        GATHER(1);
-        GATHER(2);
-        GATHER(4);
-        GATHER(8);
-        GATHER(16);
+    case 1:
+        GATHER(1, memcpy);
+        break;
+    case 2:
+        GATHER(2, memcpy);
+        break;
+    case 4:
+        GATHER(4, memcpy);
+        break;
+    case 8:
+        GATHER(8, memcpy);
+        break;
     default:
-        for (int64_t task = begin; task < end; task++, to += state->bytes) {
-            int64_t at =
-                task / state->indices * state->extent + index_at(state, indices, task % state->indices);
-            memcpy(to, context->from + (size_t)at * state->bytes, state->bytes);
-        }
+        GATHER(state->bytes, memcpy);
     }
 }
 
@@ -83,8 +105,8 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     gather_context context = {state, indices, outputs[0].data, inputs[0].data};
     if (state->bytes == 0 || state->outer == 0) return BASE_OK;
     if (state->turned) {
-        rt_parallel(prepared->threads, state->indices, state->outer * (int64_t)(state->bytes / 2) + 2, turn_rows,
-                    &context);
+        rt_parallel(prepared->threads, state->indices, state->outer * (int64_t)(state->bytes / 2) + 2,
+                    turn_rows, &context);
         return BASE_OK;
     }
     rt_parallel(prepared->threads, state->outer * state->indices, (int64_t)(state->bytes / 4) + 2, run_tasks,

@@ -3,6 +3,7 @@
 #include "runtime/kernels/portable/kernels.h"
 #include "ir/operators/small.h"
 #include "runtime/kernels/portable/half_lanes.h"
+#include "runtime/kernels/portable/spans.h"
 #include "runtime/kernels/portable/turn.h"
 #include <math.h>
 #include <string.h>
@@ -427,6 +428,24 @@ static void move_dimension(const rt_loop *loop, int32_t from, rt_loop *to) {
     to->rank++;
 }
 
+#ifdef RT_SPANS
+RT_SPANS static void copy_short_spans(char *to, int64_t to_step, const char *from, int64_t from_step,
+                                      size_t bytes, int64_t count) {
+    for (int64_t i = 0; i < count; i++) rt_copy_span(to + i * to_step, from + i * from_step, bytes);
+}
+#endif
+
+void rt_copy_spans(char *to, int64_t to_step, const char *from, int64_t from_step, size_t bytes,
+                   int64_t count) {
+#ifdef RT_SPANS
+    if (rt_spans_are_short(bytes)) {
+        copy_short_spans(to, to_step, from, from_step, bytes, count);
+        return;
+    }
+#endif
+    for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step, from + i * from_step, bytes);
+}
+
 void rt_copy_strided(const rt_loop *loop, int threads, size_t size, void *to, const void *from) {
     const int32_t last = loop->rank - 1;
     copy_context copy = {.to = to,
@@ -436,7 +455,11 @@ void rt_copy_strided(const rt_loop *loop, int threads, size_t size, void *to, co
                          .from_stride = loop->strides[1][last]};
     if (copy.to_stride == 1 && copy.from_stride == 1 && loop->dims[last] * (int64_t)size >= 16) {
         int64_t work = (int64_t)size / 4;
-        rt_loop_run(loop, threads, work ? work : 1, row_bytes, &copy);
+        if (work < 1) work = 1;
+        if (loop->rank == 2 && (threads <= 1 || rt_loop_elements(loop) < RT_PARALLEL_WORK / work))
+            rt_copy_spans(to, loop->strides[0][0] * (int64_t)size, from, loop->strides[1][0] * (int64_t)size,
+                          (size_t)loop->dims[last] * size, loop->dims[0]);
+        else rt_loop_run(loop, threads, work, row_bytes, &copy);
         return;
     }
     rt_row_function *row = size == 1   ? row_uint8_t

@@ -96,6 +96,10 @@ void rt_loop_run(const rt_loop *loop, int threads, int64_t work, rt_row_function
  * operand 0. Their innermost strides may be anything. For transposing, slicing, expanding, tiling. */
 void rt_copy_strided(const rt_loop *loop, int threads, size_t size, void *to, const void *from);
 
+/* `count` times memcpy of so many bytes; from one to the next are `to_step` and `from_step` bytes. */
+void rt_copy_spans(char *to, int64_t to_step, const char *from, int64_t from_step, size_t bytes,
+                   int64_t count);
+
 /* memcpy on several threads. */
 void rt_copy_bytes(int threads, void *to, const void *from, size_t bytes);
 /* `count` times the element of `size` bytes at `value`. */

@@ -199,7 +199,10 @@ static void run_panel(const pointwise_job *job, int64_t image_group, int64_t poi
         const int64_t depth = last ? shape->channels - from : DEPTH;
         const float *weights = (const float *)job->weights + group * shape->filters * shape->channels;
         const float *before = from > 0 ? job->y : job->residual;
-        copy_panel(x + from * shape->points, shape->points, depth, count, width, panel);
+        const bool edge = count != width && count != set->lanes;
+        if (edge && set->copy_edge)
+            set->copy_edge(x + from * shape->points, shape->points, depth, count, panel);
+        else copy_panel(x + from * shape->points, shape->points, depth, count, width, panel);
         for (int64_t t = 0; t < shape->tiles; t++) {
             const int64_t filter = first_filter(shape, t), rows = first_filter(shape, t + 1) - filter;
             const int64_t at = first_row + filter * shape->points;
@@ -213,8 +216,10 @@ static void run_panel(const pointwise_job *job, int64_t image_group, int64_t poi
                                            .y = (float *)job->y + at,
                                            .row = shape->points,
                                            .low = last ? shape->low : -INFINITY,
-                                           .high = last ? shape->high : INFINITY};
-            if (count == width || count == set->lanes) run(&one);
+                                           .high = last ? shape->high : INFINITY,
+                                           .points = count};
+            if (!edge) run(&one);
+            else if (set->copy_edge) set->edge[count > set->lanes][rows - RT_POINTWISE_LEAST_ROWS](&one);
             else run_edge(run, &one, rows, count);
             for (int64_t r = 0; r < rows && last && !shape->limits; r++)
                 rt_activation_floats(&shape->activation, one.y + r * shape->points, count);

@@ -9,7 +9,7 @@
 typedef float word __attribute__((may_alias));
 
 /* ROWS filters at the points of VECTORS vectors. */
-#define TILE(name, target, vector, ROWS, VECTORS, ADD_PRODUCT, LIMIT)                                        \
+#define TILE(name, target, vector, ROWS, VECTORS, ADD_PRODUCT, LIMIT, LOAD, STORE)                           \
     target static void name(const rt_pointwise_tile *tile) {                                                 \
         enum { WIDE = sizeof(vector) / sizeof(float) };                                                      \
         const word *restrict weights = tile->weights;                                                        \
@@ -21,7 +21,9 @@ typedef float word __attribute__((may_alias));
         _Pragma("GCC unroll 6") for (int r = 0; r < ROWS; r++) {                                             \
             _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) {                                      \
                 sums[r][v] = (vector){0};                                                                    \
-                if (tile->from) memcpy(&sums[r][v], tile->from + r * row + v * WIDE, sizeof(vector));        \
+                if (tile->from && v + 1 < VECTORS) LOAD_ALL(sums[r][v], tile->from + r * row + v * WIDE, 0); \
+                else if (tile->from)                                                                         \
+                    LOAD(sums[r][v], tile->from + r * row + v * WIDE, tile->points - v * WIDE);              \
                 sums[r][v] += tile->bias[r];                                                                 \
             }                                                                                                \
         }                                                                                                    \
@@ -37,41 +39,68 @@ typedef float word __attribute__((may_alias));
         _Pragma("GCC unroll 6") for (int r = 0; r < ROWS; r++) {                                             \
             _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) {                                      \
                 LIMIT(sums[r][v], low, high);                                                                \
-                memcpy(y + r * row + v * WIDE, &sums[r][v], sizeof(vector));                                 \
+                if (v + 1 < VECTORS) STORE_ALL(y + r * row + v * WIDE, sums[r][v], 0);                       \
+                else STORE(y + r * row + v * WIDE, sums[r][v], tile->points - v * WIDE);                     \
             }                                                                                                \
         }                                                                                                    \
     }
 
-#define TILES(suffix, target, vector, PAIRS, ADD_PRODUCT, LIMIT)                                             \
-    TILE(tile_3_##suffix, target, vector, 3, 2, ADD_PRODUCT, LIMIT)                                          \
-    TILE(tile_4_##suffix, target, vector, 4, 2, ADD_PRODUCT, LIMIT)                                          \
-    TILE(tile_5_##suffix, target, vector, 5, 2, ADD_PRODUCT, LIMIT)                                          \
-    TILE(tile_6_##suffix, target, vector, 6, 2, ADD_PRODUCT, LIMIT)                                          \
-    TILE(half_3_##suffix, target, vector, 3, 1, ADD_PRODUCT, LIMIT)                                          \
-    TILE(half_4_##suffix, target, vector, 4, 1, ADD_PRODUCT, LIMIT)                                          \
-    TILE(half_5_##suffix, target, vector, 5, 1, ADD_PRODUCT, LIMIT)                                          \
-    TILE(half_6_##suffix, target, vector, 6, 1, ADD_PRODUCT, LIMIT)                                          \
-    static const rt_pointwise_tiles tiles_##suffix = {                                                       \
-        sizeof(vector) / sizeof(float),                                                                      \
-        PAIRS,                                                                                               \
-        {{half_3_##suffix, half_4_##suffix, half_5_##suffix, half_6_##suffix},                               \
-         {tile_3_##suffix, tile_4_##suffix, tile_5_##suffix, tile_6_##suffix}}};
+#define LOAD_ALL(sum, at, count) memcpy(&(sum), at, sizeof(sum))
+#define STORE_ALL(at, sum, count) memcpy(at, &(sum), sizeof(sum))
+
+#define TILES(suffix, target, vector, ADD_PRODUCT, LIMIT, LOAD, STORE)                                       \
+    TILE(tile_3_##suffix, target, vector, 3, 2, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
+    TILE(tile_4_##suffix, target, vector, 4, 2, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
+    TILE(tile_5_##suffix, target, vector, 5, 2, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
+    TILE(tile_6_##suffix, target, vector, 6, 2, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
+    TILE(half_3_##suffix, target, vector, 3, 1, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
+    TILE(half_4_##suffix, target, vector, 4, 1, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
+    TILE(half_5_##suffix, target, vector, 5, 1, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
+    TILE(half_6_##suffix, target, vector, 6, 1, ADD_PRODUCT, LIMIT, LOAD, STORE)
+#define NAMES(suffix)                                                                                        \
+    {                                                                                                        \
+        {half_3_##suffix, half_4_##suffix, half_5_##suffix, half_6_##suffix}, {                              \
+            tile_3_##suffix, tile_4_##suffix, tile_5_##suffix, tile_6_##suffix                               \
+        }                                                                                                    \
+    }
 
 #define ADD(sum, left, right) ((sum) += (left) * (right))
-TILES(plain, , rt_floats_4, false, ADD, RT_LIMIT_4)
+TILES(plain, , rt_floats_4, ADD, RT_LIMIT_4, LOAD_ALL, STORE_ALL)
+static const rt_pointwise_tiles tiles_plain = {.lanes = 4, .run = NAMES(plain)};
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define AVX2 __attribute__((target("avx2,fma")))
 #define AVX512 __attribute__((target("avx512f")))
 #define ADD_8(sum, left, right) ((sum) = _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum))
 #define ADD_16(sum, left, right) ((sum) = _mm512_fmadd_ps(_mm512_set1_ps(left), right, sum))
-TILES(avx2, AVX2, rt_floats_8, false, ADD_8, RT_LIMIT_8)
-TILES(avx512, AVX512, rt_floats_16, false, ADD_16, RT_LIMIT_16)
+#define LOAD_SOME(sum, at, count) ((sum) = _mm512_maskz_loadu_ps(first_lanes(count), at))
+#define STORE_SOME(at, sum, count) _mm512_mask_storeu_ps(at, first_lanes(count), sum)
+
+static inline __mmask16 first_lanes(int64_t count) {
+    return (__mmask16)(count >= 16 ? 0xffff : (1u << count) - 1);
+}
+
+AVX512 static void copy_edge(const float *x, int64_t points, int64_t depth, int64_t count, float *panel) {
+    enum { WIDE = 16 };
+    const int64_t second = count > WIDE ? count - WIDE : 0;
+    for (int64_t k = 0; k < depth; k++, x += points, panel += 2 * WIDE) {
+        _mm512_store_ps(panel, _mm512_maskz_loadu_ps(first_lanes(count), x));
+        if (second) _mm512_store_ps(panel + WIDE, _mm512_maskz_loadu_ps(first_lanes(second), x + WIDE));
+    }
+}
+
+TILES(avx2, AVX2, rt_floats_8, ADD_8, RT_LIMIT_8, LOAD_ALL, STORE_ALL)
+TILES(avx512, AVX512, rt_floats_16, ADD_16, RT_LIMIT_16, LOAD_ALL, STORE_ALL)
+TILES(edge, AVX512, rt_floats_16, ADD_16, RT_LIMIT_16, LOAD_SOME, STORE_SOME)
+static const rt_pointwise_tiles tiles_avx2 = {.lanes = 8, .run = NAMES(avx2)};
+static const rt_pointwise_tiles tiles_avx512 = {
+    .lanes = 16, .run = NAMES(avx512), .edge = NAMES(edge), .copy_edge = copy_edge};
 
 #define PAIRS __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 #define ADD_PAIRS(sum, left, right)                                                                          \
     ((sum) = _mm512_dpbf16_ps(sum, (__m512bh)_mm512_set1_ps(left), (__m512bh)(right)))
-TILES(pairs, PAIRS, rt_floats_16, true, ADD_PAIRS, RT_LIMIT_16)
+TILES(pairs, PAIRS, rt_floats_16, ADD_PAIRS, RT_LIMIT_16, LOAD_ALL, STORE_ALL)
+static const rt_pointwise_tiles tiles_pairs = {.lanes = 16, .pairs = true, .run = NAMES(pairs)};
 #endif
 
 const rt_pointwise_tiles *rt_pointwise_tiles_for(op_dtype dtype, int most) {

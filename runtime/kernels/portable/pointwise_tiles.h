@@ -25,6 +25,7 @@ typedef struct rt_pointwise_tile {
     float *y;
     int64_t row; /* floats from one filter to the next, in y and in from */
     float low, high;
+    int64_t points; /* of an edge: fewer than the vectors hold */
 } rt_pointwise_tile;
 
 typedef void rt_pointwise_function(const rt_pointwise_tile *tile);
@@ -34,6 +35,9 @@ typedef struct rt_pointwise_tiles {
     int64_t lanes;
     bool pairs;
     rt_pointwise_function *run[2][RT_POINTWISE_MOST_ROWS - RT_POINTWISE_LEAST_ROWS + 1];
+    /* The same for the points of an edge in float, and what copies these into a panel; NULL: they pass through memory beside. */
+    rt_pointwise_function *edge[2][RT_POINTWISE_MOST_ROWS - RT_POINTWISE_LEAST_ROWS + 1];
+    void (*copy_edge)(const float *x, int64_t points, int64_t depth, int64_t count, float *panel);
 } rt_pointwise_tiles;
 
 /* The best for this machine, of vectors of at most so many floats: RT_POINTWISE_BEST, or, in tests, 16 (without pairs), 8 and 4. */

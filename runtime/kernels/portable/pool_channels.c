@@ -71,15 +71,18 @@ typedef struct seen {
 WIDE static void keep_nones(const seen *window, __mmask16 some, float *y) {
     for (int64_t r = 0; r < window->height; r++) {
         for (int64_t k = 0; k < window->width; k++) {
-            const __m512 value = _mm512_maskz_loadu_ps(some, window->from + r * window->next + k * window->step);
-            _mm512_mask_storeu_ps(y, (__mmask16)(some & _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q)), value);
+            const __m512 value =
+                _mm512_maskz_loadu_ps(some, window->from + r * window->next + k * window->step);
+            _mm512_mask_storeu_ps(y, (__mmask16)(some & _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q)),
+                                  value);
         }
     }
 }
 
 /* The maximum of VECTORS registers of channels; `some` are the lanes of the last one that are channels. NaNs are only noticed on the way. */
 #define MAXIMUM(VECTORS, name)                                                                               \
-    WIDE static inline __attribute__((always_inline)) void name(const seen *window, __mmask16 some, float *y) { \
+    WIDE static inline __attribute__((always_inline)) void name(const seen *window, __mmask16 some,          \
+                                                                float *y) {                                  \
         __m512 most[VECTORS];                                                                                \
         __mmask16 nones[VECTORS] = {0};                                                                      \
         for (int v = 0; v < VECTORS; v++) most[v] = _mm512_set1_ps(-INFINITY);                               \
@@ -106,9 +109,46 @@ MAXIMUM(1, maximum_1)
 MAXIMUM(2, maximum_2)
 MAXIMUM(4, maximum_4)
 
+/* Of some successive windows, `stride` floats apart, none of which sees padding: a size that is known is walked without loops. */
+#define MAXIMA(SIZE, name)                                                                                   \
+    WIDE static void name(const seen *first, int64_t windows, int64_t stride, int64_t channels, float *y) {  \
+        seen window = *first;                                                                                \
+        for (int64_t i = 0; i < windows; i++, y += channels) {                                               \
+            window.from = first->from + i * stride;                                                          \
+            int64_t c = 0;                                                                                   \
+            for (; c + LANES <= channels; c += LANES) {                                                      \
+                const float *from = window.from + c;                                                         \
+                __m512 most = _mm512_set1_ps(-INFINITY), before = most;                                      \
+                unsigned nones = 0;                                                                          \
+                _Pragma("GCC unroll 9") for (int k = 0; k < SIZE * SIZE; k++) {                              \
+                    const __m512 value =                                                                     \
+                        _mm512_loadu_ps(from + k / SIZE * window.next + k % SIZE * window.step);             \
+                    /* Two values at a time, or one twice. */                                                \
+                    if (k % 2) nones |= _mm512_cmp_ps_mask(before, value, _CMP_UNORD_Q);                     \
+                    else if (k == SIZE * SIZE - 1) nones |= _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);  \
+                    most = _mm512_max_ps(value, most); /* where one is a NaN, the second */                  \
+                    before = value;                                                                          \
+                }                                                                                            \
+                _mm512_storeu_ps(y + c, most);                                                               \
+                if (!nones) continue;                                                                        \
+                seen part = window;                                                                          \
+                part.from = from;                                                                            \
+                keep_nones(&part, 0xffff, y + c);                                                            \
+            }                                                                                                \
+            seen part = window;                                                                              \
+            part.from += c;                                                                                  \
+            if (c < channels) maximum_1(&part, (__mmask16)((1u << (channels - c)) - 1), y + c);              \
+        }                                                                                                    \
+    }
+MAXIMA(2, maxima_2)
+MAXIMA(3, maxima_3)
+
 /* The same, where the maximum so far stays in registers, and masks hold what is left of the channels. */
-WIDE static void maximum_line_wide(const image *shape, const float *restrict x, int64_t line, float *restrict y) {
+WIDE static void maximum_line_wide(const image *shape, const float *restrict x, int64_t line,
+                                   float *restrict y) {
     const int64_t channels = shape->channels, lead = shape->dilation[1] * (shape->kernel[1] - 1);
+    const bool known =
+        shape->kernel[0] == shape->kernel[1] && (shape->kernel[0] == 2 || shape->kernel[0] == 3);
     const rt_part rows = inside(shape, 0, line);
     const int64_t top = line * shape->stride[0] - shape->before[0] + rows.low * shape->dilation[0];
     seen window = {.height = rows.high - rows.low,
@@ -121,6 +161,15 @@ WIDE static void maximum_line_wide(const image *shape, const float *restrict x, 
             const rt_part columns = inside(shape, 1, column);
             left += columns.low * shape->dilation[1];
             window.width = columns.high - columns.low;
+        } else if (known && window.height == window.width) {
+            const int64_t right = (shape->input[1] - 1 - lead + shape->before[1]) / shape->stride[1] + 1,
+                          end = right < shape->output[1] ? right : shape->output[1];
+            window.from = x + (top * shape->input[1] + left) * channels;
+            (window.width == 2 ? maxima_2 : maxima_3)(&window, end - column, shape->stride[1] * channels,
+                                                      channels, y);
+            y += (end - 1 - column) * channels;
+            column = end - 1;
+            continue;
         }
         const float *corner =
             x + (window.height > 0 && window.width > 0 ? (top * shape->input[1] + left) * channels : 0);
@@ -141,6 +190,7 @@ WIDE static void maximum_line_wide(const image *shape, const float *restrict x, 
     }
 }
 #undef MAXIMUM
+#undef MAXIMA
 #undef WIDE
 #endif
 

@@ -35,6 +35,12 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
         rt_copy_bytes(prepared->threads, outputs[0].data, inputs[0].data, outputs[0].bytes);
     const char *from = inputs[1].data;
     char *to = outputs[0].data;
+    if (s->batches == 1 && starts && starts[0] <= s->capacity - s->rows) { /* the same place in all */
+        const int64_t row = (int64_t)s->row_bytes;
+        rt_copy_spans(to + starts[0] * row, s->capacity * row, from, s->rows * row, (size_t)(s->rows * row),
+                      s->middle);
+        return BASE_OK;
+    }
     for (int64_t i = 0; i < s->batches * s->middle && s->row_bytes && s->capacity; i++) {
         const int64_t start = starts ? starts[i / s->middle] % s->capacity : 0;
         /* Rows up to the end, then, going round, from the beginning. */
