@@ -72,31 +72,32 @@ static const band_rates narrow = {.products = 50e9,
                                             [NORMALIZATION] = {.moved = 10e9, .slower = 0.1},
                                             [OTHER] = {.moved = 10e9, .slower = 0.1}}};
 /* AVX-512: fitted to what plans of 20 networks take beside those without bands, 68 on Zen 4 and 42 on Zen 5, whose
- * ratios are nearly the same; what groups and planes take for each filter, to the times of their bands beside those of the whole.
+ * ratios are nearly the same, and calls and copies again to 53 plans of 14 networks on Zen 4; what groups and planes take for each filter, to
+ * the times of their bands beside those of the whole.
  * Weights that a band reads anew come from the second cache or the third while products go on. Rows that are taken or handed on
  * cost what any copy does: without bands, kernels fetch them from as far. */
 static const band_rates wide = {.products = 125e9,
-                                .copied = 150e9,
-                                .step = 0.06e-6,
+                                .copied = 300e9,
+                                .step = 0.03e-6,
                                 .near_bytes = 2 << 20,
                                 .far_bytes = 8 << 20,
                                 .near_seconds = 1 / 55e9,
                                 .far_seconds = 1 / 12e9,
                                 .far_weights = 30e9,
-                                .kinds = {[DENSE] = {0.4e-6, 35e9, 60e9, 0, 0},
-                                          [FEW_CHANNELS] = {0.5e-6, 44e9, 100e9, 0, 0},
-                                          [POINTWISE] = {0.25e-6, 100e9, 100e9, 0, 0},
+                                .kinds = {[DENSE] = {0.3e-6, 35e9, 60e9, 0, 0},
+                                          [FEW_CHANNELS] = {0.4e-6, 44e9, 100e9, 0, 0},
+                                          [POINTWISE] = {0.28e-6, 100e9, 75e9, 0, 0},
                                           [GROUPS] = {0.25e-6, 100e9, 7e9, 0, 0},
-                                          [DEPTHWISE] = {0.25e-6, 60e9, 100e9, 0, 0},
+                                          [DEPTHWISE] = {0.17e-6, 60e9, 100e9, 0, 0},
                                           [PLANES] = {0.25e-6, 60e9, 1.2e9, 0, 0},
-                                          [INTEGERS] = {1.2e-6, 15e9, 20e9, 0, 3},
-                                          [INTEGERS_DEPTHWISE] = {0.9e-6, 7e9, 0.25e9, 0, 1},
+                                          [INTEGERS] = {0.8e-6, 15e9, 16e9, 0, 3},
+                                          [INTEGERS_DEPTHWISE] = {0.8e-6, 7e9, 0.27e9, 0, 1},
                                           [POOL] = {0.3e-6, 70e9, 0, 0, 0},
                                           [VIEW] = {0.1e-6, 400e9, 0, 0, 0},
-                                          [PRODUCT] = {0.4e-6, 100e9, 200e9, 0, 0},
+                                          [PRODUCT] = {0.3e-6, 100e9, 250e9, 0, 0},
                                           [PRODUCT_ARRANGED] = {0.5e-6, 100e9, 13e9, 0, 0},
-                                          [NORMALIZATION] = {1.7e-6, 60e9, 0, 0, 0},
-                                          [OTHER] = {0.2e-6, 80e9, 0, 0, 0}}};
+                                          [NORMALIZATION] = {1.5e-6, 60e9, 0, 0, 0},
+                                          [OTHER] = {0.1e-6, 80e9, 0, 0, 0}}};
 
 const band_rates *band_rates_of(const rt_environment *environment) {
     /* The costs for AVX-512 are those of oneDNN's kernels. */
@@ -135,10 +136,11 @@ static kind kind_of(const ir_node *node, const rt_kernel *kernel) {
         const op_shape *shape = &weights->type.shape;
         double window = 1;
         for (int32_t i = 2; i < shape->rank; i++) window *= (double)shape->dims[i];
+        /* An image of one channel is seen by all filters. */
+        const bool apart = shape->dims[1] == 1 && ir_input(node, 0)->type.shape.dims[1] > 1;
         if (node->code != OP_CONV && node->code != OP_CONV_TRANSPOSE)
-            return shape->dims[1] == 1 ? INTEGERS_DEPTHWISE : INTEGERS;
-        if (shape->dims[1] == 1)
-            return kernel && strcmp(kernel->name, "portable.convolution") == 0 ? PLANES : DEPTHWISE;
+            return apart ? INTEGERS_DEPTHWISE : INTEGERS;
+        if (apart) return kernel && strcmp(kernel->name, "portable.convolution") == 0 ? PLANES : DEPTHWISE;
         if (window == 1 && node->code == OP_CONV && shape->dims[1] < ir_input(node, 0)->type.shape.dims[1])
             return GROUPS;
         return window == 1 ? POINTWISE : shape->dims[1] <= 4 ? FEW_CHANNELS : DENSE;

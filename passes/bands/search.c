@@ -20,6 +20,7 @@ typedef struct reading {
     int32_t input; /* which input of the node */
     bool together; /* rows of tokens: there is one channel */
     bool blocked;  /* its channels lie in blocks: to put them innermost is a copy of its own */
+    bool apart;    /* each channel lies by itself: to put them innermost takes longer than a copy */
 } reading;
 
 /* What a faster kernel takes for some rows, by the scratch that it may have: half as much again from one entry to the next. */
@@ -150,7 +151,8 @@ static bool read_step(band_search *s, size_t n, const ir_node *node, const int32
                       input->type.shape.dims[BAND_AXIS],
                       (int32_t)i,
                       input->type.shape.dims[0] == 1 && input->type.shape.dims[1] == 1,
-                      input->type.layout != OP_LAYOUT_ROW_MAJOR && input->type.layout != OP_LAYOUT_NHWC};
+                      input->type.layout != OP_LAYOUT_ROW_MAJOR && input->type.layout != OP_LAYOUT_NHWC,
+                      input->type.layout == OP_LAYOUT_ROW_MAJOR && input->type.shape.dims[1] > 1};
     }
     own->apart = !band_keeps_channels_last(node, s->environment, arena);
     return true;
@@ -398,7 +400,8 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
             const int64_t count = rows.end - rows.first;
             part = (double)(count < r->rows ? count : r->rows) * r->row_bytes;
             const bool reordered = it->channels_last && r->blocked;
-            it->copied += (r->together ? 1 : reordered ? 4 : 2) * part;
+            const bool turned = it->channels_last && r->apart;
+            it->copied += (r->together ? 1 : reordered ? 4 : turned ? 8 : 2) * part;
             it->copies += r->together ? 0 : reordered ? 2 : 1;
             if (reordered) reach(it, it->live + 2 * part);
         } else {
