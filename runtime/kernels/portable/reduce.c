@@ -8,6 +8,7 @@
  * on the shape and the layout alone.
  */
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/reduce_rows.h"
 #include <math.h>
 #include <string.h>
 
@@ -254,7 +255,9 @@ static reduce_function *find(op_code code, op_dtype dtype) {
 
 typedef struct reduce_state {
     reduce_function *function;
-    bool known; /* shape is prepared; otherwise the axes are read when it runs */
+    op_code code;
+    bool floats; /* or what becomes floats in scratch */
+    bool known;  /* shape is prepared; otherwise the axes are read when it runs */
     bool noop;
     reduce_shape shape;
 } reduce_state;
@@ -375,6 +378,8 @@ static bool plan_map(const op_call *call, reduce_shape *shape) {
 
 typedef struct reduce_context {
     reduce_function *function;
+    op_code code;
+    bool by_rows; /* as in reduce_rows.h */
     const reduce_shape *shape;
     void *to;
     const void *from;
@@ -382,7 +387,11 @@ typedef struct reduce_context {
 
 static void run_tasks(void *user, int64_t begin, int64_t end) {
     const reduce_context *context = user;
-    context->function(context->shape, context->to, context->from, begin, end);
+    const int64_t length = context->shape->inner;
+    if (context->by_rows)
+        rt_reduce_rows(context->code, (const float *)context->from + begin * length, length,
+                       (float *)context->to + begin, end - begin);
+    else context->function(context->shape, context->to, context->from, begin, end);
 }
 
 /* The shape of this run: the prepared one, or one worked out into `fresh`. */
@@ -404,7 +413,10 @@ static base_status shape_of_run(const rt_prepared *prepared, const op_tensor *in
 
 static void run_on(const rt_prepared *prepared, const reduce_shape *shape, void *to, const void *from) {
     const reduce_state *state = prepared->state;
-    reduce_context context = {state->function, shape, to, from};
+    reduce_context context = {
+        .function = state->function, .code = state->code, .shape = shape, .to = to, .from = from};
+    context.by_rows = state->floats && shape->inner_reduced && shape->reduced_count == 1 &&
+                      shape->kept_rank <= 1 && rt_reduces_rows(state->code, shape->inner);
     int64_t columns = shape->inner_reduced ? shape->inner : shape->inner < COLUMNS ? shape->inner : COLUMNS;
     int64_t work = shape->reduced_count * columns;
     if (shape->inner == 0 && !shape->inner_reduced) return;
@@ -451,6 +463,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (!state) return base_fail_memory(report);
     op_dtype dtype = call->inputs[0].type.dtype;
     state->function = find(call->code, dtype);
+    state->code = call->code;
+    state->floats = dtype == OP_FLOAT || rt_is_half(dtype);
     state->noop = op_attribute_integer(&call->attributes, "noop_with_empty_axes", 0) != 0;
     int64_t axes = 0;
     if (op_input_present(call, 1)) op_shape_elements(&call->inputs[1].type.shape, &axes);

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reduce_rows.c: see reduce_rows.h. A row becomes four numbers in registers; those of several rows are turned, so that the last steps
+ * are taken for all of these rows at once. Short rows would spend most of their time there.
+ */
+#include "runtime/kernels/portable/reduce_rows.h"
+#include "runtime/kernels/portable/lanes.h"
+#include <math.h>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define WIDE __attribute__((target("avx512f")))
+enum { LANES = 16, PARTS = 4, SUMS = 8, EXTREMES = 16, CHAINS = 4 };
+
+/* What is left of a row after whole vectors: the last LANES elements without those that were taken already, or all of a shorter row. */
+typedef struct rest {
+    int64_t at;
+    __mmask16 lanes;
+} rest;
+
+static rest rest_of(int64_t length) {
+    const int64_t left = length % LANES;
+    if (length < LANES) return (rest){0, (__mmask16)((1u << left) - 1)};
+    return (rest){length - LANES, (__mmask16)(0xffffu << (LANES - left))};
+}
+
+/* ---- sums ---------------------------------------------------------------------------------------------- */
+
+WIDE static inline __m256d sum_row(const float *row, int64_t length, rest left) {
+    __m512 lanes = _mm512_setzero_ps();
+    for (int64_t i = 0; i + LANES <= length; i += LANES)
+        lanes = _mm512_add_ps(lanes, _mm512_loadu_ps(row + i));
+    lanes = _mm512_add_ps(lanes, _mm512_maskz_loadu_ps(left.lanes, row + left.at));
+    const __m256 high = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(lanes), 1));
+    const __m512d halves =
+        _mm512_add_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(lanes)), _mm512_cvtps_pd(high));
+    return _mm256_add_pd(_mm512_castpd512_pd256(halves), _mm512_extractf64x4_pd(halves, 1));
+}
+
+WIDE static void sum_rows(const float *from, int64_t length, double divisor, float *to, int64_t count) {
+    const rest left = rest_of(length);
+    const __m512i first = _mm512_set_epi64(13, 9, 5, 1, 12, 8, 4, 0),
+                  second = _mm512_set_epi64(15, 11, 7, 3, 14, 10, 6, 2);
+    _Alignas(64) double parts[SUMS * PARTS] = {0};
+    for (int64_t i = 0; i < count; i += SUMS) {
+        const int rows = count - i < SUMS ? (int)(count - i) : SUMS;
+        for (int r = 0; r < rows; r++)
+            _mm256_store_pd(parts + r * PARTS, sum_row(from + (i + r) * length, length, left));
+        const __m512d a = _mm512_load_pd(parts), b = _mm512_load_pd(parts + 8),
+                      c = _mm512_load_pd(parts + 16), d = _mm512_load_pd(parts + 24);
+        const __m512d low = _mm512_permutex2var_pd(a, first, b), next = _mm512_permutex2var_pd(c, first, d),
+                      high = _mm512_permutex2var_pd(a, second, b),
+                      last = _mm512_permutex2var_pd(c, second, d);
+        __m512d sums =
+            _mm512_add_pd(_mm512_shuffle_f64x2(low, next, 0x44), _mm512_shuffle_f64x2(low, next, 0xee));
+        sums = _mm512_add_pd(sums, _mm512_shuffle_f64x2(high, last, 0x44));
+        sums = _mm512_add_pd(sums, _mm512_shuffle_f64x2(high, last, 0xee));
+        if (divisor != 1) sums = _mm512_div_pd(sums, _mm512_set1_pd(divisor));
+        _mm512_mask_storeu_ps(to + i, (__mmask16)((1u << rows) - 1),
+                              _mm512_castps256_ps512(_mm512_cvtpd_ps(sums)));
+    }
+}
+
+/* ---- extrema ------------------------------------------------------------------------------------------- */
+
+/* For rows in which there is a NaN: the last one. */
+static float last_none(const float *row, int64_t length) {
+    while (--length > 0 && row[length] == row[length]) {
+    }
+    return row[length];
+}
+
+/* Four numbers of a row, of which one is the extreme one. NaNs are only noticed on the way. Where one of two is a NaN, the instructions
+ * give the second. */
+#define EXTREMA(name, NEUTRAL, BETTER, BETTER_256, BETTER_128)                                               \
+    WIDE static inline __m128 name##_row(const float *row, int64_t length, rest left, __mmask16 *nones) {    \
+        __m512 best[CHAINS], x;                                                                              \
+        __mmask16 seen = 0;                                                                                  \
+        for (int k = 0; k < CHAINS; k++) best[k] = _mm512_set1_ps(NEUTRAL);                                  \
+        int64_t i = 0;                                                                                       \
+        for (; i + CHAINS * LANES <= length; i += CHAINS * LANES) {                                          \
+            _Pragma("GCC unroll 4") for (int k = 0; k < CHAINS; k++) {                                       \
+                x = _mm512_loadu_ps(row + i + k * LANES);                                                    \
+                seen = (__mmask16)(seen | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q));                           \
+                best[k] = BETTER(x, best[k]);                                                                \
+            }                                                                                                \
+        }                                                                                                    \
+        for (; i + LANES <= length; i += LANES) {                                                            \
+            x = _mm512_loadu_ps(row + i);                                                                    \
+            seen = (__mmask16)(seen | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q));                               \
+            best[1] = BETTER(x, best[1]);                                                                    \
+        }                                                                                                    \
+        x = _mm512_mask_loadu_ps(best[2], left.lanes, row + left.at);                                        \
+        seen = (__mmask16)(seen | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q));                                   \
+        x = BETTER(BETTER(x, best[2]), BETTER(BETTER(best[0], best[1]), best[3]));                           \
+        *nones = seen;                                                                                       \
+        const __m256 high = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));                \
+        const __m256 half = BETTER_256(_mm512_castps512_ps256(x), high);                                     \
+        return BETTER_128(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));                     \
+    }                                                                                                        \
+    WIDE static void name##_rows(const float *from, int64_t length, float *to, int64_t count) {              \
+        const rest left = rest_of(length);                                                                   \
+        const __m512i first = _mm512_set_epi32(29, 25, 21, 17, 13, 9, 5, 1, 28, 24, 20, 16, 12, 8, 4, 0),    \
+                      second = _mm512_add_epi32(first, _mm512_set1_epi32(2));                                \
+        _Alignas(64) float parts[EXTREMES * PARTS] = {0};                                                    \
+        for (int64_t i = 0; i < count; i += EXTREMES) {                                                      \
+            const int rows = count - i < EXTREMES ? (int)(count - i) : EXTREMES;                             \
+            unsigned nones = 0;                                                                              \
+            for (int r = 0; r < rows; r++) {                                                                 \
+                __mmask16 some;                                                                              \
+                _mm_store_ps(parts + r * PARTS, name##_row(from + (i + r) * length, length, left, &some));   \
+                nones |= (unsigned)(some != 0) << r;                                                         \
+            }                                                                                                \
+            const __m512 a = _mm512_load_ps(parts), b = _mm512_load_ps(parts + 16),                          \
+                         c = _mm512_load_ps(parts + 32), d = _mm512_load_ps(parts + 48);                     \
+            const __m512 low = BETTER(_mm512_permutex2var_ps(a, first, b),                                   \
+                                      _mm512_permutex2var_ps(a, second, b)),                                 \
+                         high = BETTER(_mm512_permutex2var_ps(c, first, d),                                  \
+                                       _mm512_permutex2var_ps(c, second, d));                                \
+            const __m512d x = _mm512_castps_pd(low), y = _mm512_castps_pd(high);                             \
+            const __m512 one = _mm512_castpd_ps(_mm512_shuffle_f64x2(x, y, 0x44)),                           \
+                         other = _mm512_castpd_ps(_mm512_shuffle_f64x2(x, y, 0xee));                         \
+            _mm512_mask_storeu_ps(to + i, (__mmask16)((1u << rows) - 1), BETTER(one, other));                \
+            for (int r = 0; nones >> r; r++)                                                                 \
+                if (nones >> r & 1) to[i + r] = last_none(from + (i + r) * length, length);                  \
+        }                                                                                                    \
+    }
+EXTREMA(maximum, -INFINITY, _mm512_max_ps, _mm256_max_ps, _mm_max_ps)
+EXTREMA(minimum, INFINITY, _mm512_min_ps, _mm256_min_ps, _mm_min_ps)
+
+bool rt_reduces_rows(op_code code, int64_t length) {
+    if (length < 1 || !__builtin_cpu_supports("avx512f")) return false;
+    if (code == OP_REDUCE_SUM || code == OP_REDUCE_MEAN) return length <= RT_SUM_ROW;
+    return code == OP_REDUCE_MAX || code == OP_REDUCE_MIN;
+}
+
+void rt_reduce_rows(op_code code, const float *from, int64_t length, float *to, int64_t count) {
+    if (code == OP_REDUCE_MAX) maximum_rows(from, length, to, count);
+    else if (code == OP_REDUCE_MIN) minimum_rows(from, length, to, count);
+    else sum_rows(from, length, code == OP_REDUCE_MEAN ? (double)length : 1, to, count);
+}
+
+#else
+
+bool rt_reduces_rows(op_code code, int64_t length) {
+    (void)code;
+    (void)length;
+    return false;
+}
+
+void rt_reduce_rows(op_code code, const float *from, int64_t length, float *to, int64_t count) {
+    (void)code;
+    (void)from;
+    (void)length;
+    (void)to;
+    (void)count;
+}
+
+#endif

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_wide_rows.c: pools over rows, reductions of rows, matrices that are turned, what is repeated, casts and remainders, of all lengths, where
+ * registers begin, end and are not full, with NaNs and the ends of ranges among the numbers: what loops give that are written down here. */
+#include "tests/support/application.h"
+#include <math.h>
+#include <setjmp.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { ROUNDS = 600 };
+
+/* Some NaNs, here and there. */
+static void put_nones(application *app, int64_t count, uint64_t *seed) {
+    float *x = app->inputs[0].data;
+    for (int64_t i = random_range(seed, 0, 40); i < count; i += random_range(seed, 1, 200)) x[i] = NAN;
+}
+
+static bool same(double got, double want, bool exact) {
+    if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
+    return exact ? got == want : fabs(got - want) <= 1e-5 * (1 + fabs(want));
+}
+
+static void rows_become_numbers(void **state) {
+    (void)state;
+    static const op_code codes[] = {OP_REDUCE_SUM, OP_REDUCE_MEAN, OP_REDUCE_MAX, OP_REDUCE_MIN};
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round * 7919;
+        const op_code code = codes[round % 4];
+        const int64_t rows = random_range(&seed, 1, 40),
+                      length = round % 3 ? random_range(&seed, 1, 70) : random_range(&seed, 1, 700);
+        application app;
+        application_init(&app, code);
+        application_random(&app, OP_FLOAT, 2, DIMS(rows, length), &seed);
+        if (round % 5 == 0) put_nones(&app, rows * length, &seed);
+        int64_t *axis = application_input(&app, OP_INT64, 1, DIMS(1));
+        *axis = 1;
+        application_run(&app, "portable.reduce", 1 + (int)(round % 2));
+        for (int64_t row = 0; row < rows; row++) {
+            const float *x = (const float *)app.inputs[0].data + row * length;
+            double sum = 0, best = (double)x[0];
+            for (int64_t i = 0; i < length; i++) {
+                const double value = (double)x[i];
+                const bool better = code == OP_REDUCE_MAX ? value > best : value < best;
+                sum += value;
+                if (better || isnan(value)) best = value;
+                if (isnan(best)) break;
+            }
+            const bool extreme = code == OP_REDUCE_MAX || code == OP_REDUCE_MIN;
+            const double want = extreme ? best : code == OP_REDUCE_MEAN ? sum / (double)length : sum;
+            if (!same((double)((const float *)app.outputs[0].data)[row], want, extreme))
+                fail_msg("round %d, row %d", (int)round, (int)row);
+        }
+        application_free(&app);
+    }
+}
+
+static void windows_along_rows(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT, OP_FLOAT16};
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round * 104729;
+        const bool average = round % 2, include = round % 4 == 1;
+        const op_dtype dtype = dtypes[round % 3];
+        const int64_t kernel[2] = {random_range(&seed, 1, 4), random_range(&seed, 1, round % 5 ? 5 : 20)},
+                      stride[2] = {random_range(&seed, 1, 3), random_range(&seed, 1, 5)},
+                      dilation[2] = {1, average || round % 3 ? 1 : random_range(&seed, 1, 4)},
+                      pad[2] = {random_range(&seed, 0, kernel[0] / 2), random_range(&seed, 0, kernel[1] / 2)},
+                      input[2] = {random_range(&seed, 4, 7),
+                                  (kernel[1] - 1) * dilation[1] + random_range(&seed, 1, 100)};
+        application app;
+        application_init(&app, average ? OP_AVERAGE_POOL : OP_MAX_POOL);
+        application_random(&app, dtype, 4, DIMS(1, 3, input[0], input[1]), &seed);
+        if (dtype == OP_FLOAT && round % 5 == 0) put_nones(&app, 3 * input[0] * input[1], &seed);
+        application_integers(&app, "kernel_shape", 2, kernel);
+        application_integers(&app, "strides", 2, stride);
+        if (!average) application_integers(&app, "dilations", 2, dilation);
+        application_integers(&app, "pads", 4, DIMS(pad[0], pad[1], pad[0], pad[1]));
+        if (average && include) application_integer(&app, "count_include_pad", 1);
+        application_run(&app, "portable.pool", 1);
+        const int64_t *y = app.outputs[0].type.shape.dims;
+        for (int64_t i = 0; i < 3 * y[2] * y[3]; i++) {
+            const int64_t map = i / y[3] / y[2] * input[0] * input[1];
+            double best = -INFINITY, sum = 0, count = 0;
+            for (int64_t k = 0; k < kernel[0] * kernel[1]; k++) {
+                const int64_t row = i / y[3] % y[2] * stride[0] - pad[0] + k / kernel[1] * dilation[0],
+                              at = i % y[3] * stride[1] - pad[1] + k % kernel[1] * dilation[1];
+                const bool in = row >= 0 && row < input[0] && at >= 0 && at < input[1];
+                count += in || include;
+                if (!in) continue;
+                const double value = application_element(&app.inputs[0], map + row * input[1] + at);
+                sum += value;
+                if (value > best || isnan(value)) best = value;
+            }
+            const double got = application_element(&app.outputs[0], i), want = average ? sum / count : best;
+            if (dtype == OP_FLOAT) {
+                if (!same(got, want, !average)) fail_msg("round %d, element %d", (int)round, (int)i);
+            } else {
+                application_check_near(got, want, application_tolerance(dtype), round, i);
+            }
+        }
+        application_free(&app);
+    }
+}
+
+/* Matrices of all sizes of elements, and pictures whose colours lie together or apart. */
+static void matrices_are_turned(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT16, OP_UINT8, OP_INT64};
+    static const size_t sizes[] = {4, 2, 1, 8};
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round * 1299709;
+        const size_t size = sizes[round % 4];
+        int64_t dims[3] = {random_range(&seed, 1, 2), random_range(&seed, 1, 150),
+                           random_range(&seed, 1, 150)};
+        if (round % 3 == 0) dims[1 + (round / 3) % 2] = random_range(&seed, 1, 5);
+        application app;
+        application_init(&app, OP_TRANSPOSE);
+        uint8_t *x = application_input(&app, dtypes[round % 4], 3, dims);
+        for (size_t i = 0; i < app.inputs[0].bytes; i++) x[i] = (uint8_t)random_next(&seed);
+        application_integers(&app, "perm", 3, DIMS(0, 2, 1));
+        application_run(&app, "portable.transpose", 1 + (int)(round % 2));
+        const uint8_t *y = app.outputs[0].data;
+        for (int64_t i = 0; i < dims[0] * dims[1] * dims[2]; i++) {
+            const int64_t image = i / (dims[1] * dims[2]), row = i / dims[2] % dims[1], column = i % dims[2];
+            const int64_t to = (image * dims[2] + column) * dims[1] + row;
+            if (memcmp(x + (size_t)i * size, y + (size_t)to * size, size) != 0)
+                fail_msg("round %d, element %d", (int)round, (int)i);
+        }
+        application_free(&app);
+    }
+}
+
+static void tiles_repeat(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT16, OP_UINT8, OP_INT64};
+    static const size_t sizes[] = {4, 2, 1, 8};
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round * 15485863;
+        const size_t size = sizes[round % 4];
+        const bool expand = round % 3 == 0;
+        int64_t dims[4], times[4], all[4], count = 1;
+        for (int i = 0; i < 4; i++) {
+            dims[i] = random_range(&seed, 1, i == 3 && round % 5 == 0 ? 90 : 6);
+            times[i] =
+                random_range(&seed, 0, 2) ? random_range(&seed, 1, i == 3 && round % 7 == 0 ? 40 : 4) : 1;
+            if (expand && times[i] > 1) dims[i] = 1;
+            all[i] = dims[i] * times[i];
+            count *= all[i];
+        }
+        application app;
+        application_init(&app, expand ? OP_EXPAND : OP_TILE);
+        uint8_t *x = application_input(&app, dtypes[round % 4], 4, dims);
+        for (size_t i = 0; i < app.inputs[0].bytes; i++) x[i] = (uint8_t)random_next(&seed);
+        memcpy(application_input(&app, OP_INT64, 1, DIMS(4)), expand ? all : times, sizeof all);
+        application_run(&app, expand ? "portable.expand" : "portable.tile", 1 + (int)(round % 2));
+        const uint8_t *y = app.outputs[0].data;
+        for (int64_t i = 0; i < count; i++) {
+            int64_t rest = i, from = 0, stride = 1;
+            for (int d = 3; d >= 0; d--) {
+                from += rest % all[d] % dims[d] * stride;
+                rest /= all[d];
+                stride *= dims[d];
+            }
+            if (memcmp(x + (size_t)from * size, y + (size_t)i * size, size) != 0)
+                fail_msg("round %d, element %d", (int)round, (int)i);
+        }
+        application_free(&app);
+    }
+}
+
+/* Floats of all sizes, with those at the ends of ranges, as what their bits say. */
+static void fill_any(float *x, int64_t count, uint64_t *seed) {
+    static const float ends[] = {0.0f,     -0.0f,      0.5f,     -0.5f,     127.5f,   128.0f,
+                                 -128.5f,  255.9f,     256.0f,   32767.5f,  -32769.f, 65535.5f,
+                                 65536.0f, 0x1p31f,    -0x1p31f, 0x1p32f,   0x1p63f,  -0x1p63f,
+                                 0x1p64f,  0x1.fep62f, INFINITY, -INFINITY, NAN};
+    for (int64_t i = 0; i < count; i++) {
+        const uint64_t draw = random_next(seed);
+        const uint32_t bits = (uint32_t)(draw >> 20);
+        if (draw % 3 == 0) x[i] = ends[draw / 3 % (sizeof ends / sizeof *ends)];
+        else if (draw % 3 == 1) x[i] = random_float(seed) * 300;
+        else memcpy(x + i, &bits, sizeof bits);
+    }
+}
+
+static double whole(float x, double low, double high) {
+    return isnan(x) ? 0 : (double)x <= low ? low : (double)x >= high ? high : trunc((double)x);
+}
+
+static void floats_become_integers(void **state) {
+    (void)state;
+    static const struct {
+        op_dtype dtype;
+        double low, high;
+    } to[] = {{OP_INT8, -128, 127},
+              {OP_UINT8, 0, 255},
+              {OP_INT16, -32768, 32767},
+              {OP_UINT16, 0, 65535},
+              {OP_INT32, -0x1p31, 0x1p31 - 1},
+              {OP_UINT32, 0, 0x1p32 - 1},
+              {OP_INT64, -0x1p63, 0x1p63},
+              {OP_UINT64, 0, 0x1p64}};
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round * 32452843;
+        const size_t kind = round % 8;
+        const int64_t count = random_range(&seed, 1, 100);
+        application app;
+        application_init(&app, OP_CAST);
+        float *x = application_input(&app, OP_FLOAT, 1, DIMS(count));
+        fill_any(x, count, &seed);
+        application_integer(&app, "to", to[kind].dtype);
+        application_run(&app, "portable.cast", 1);
+        for (int64_t i = 0; i < count; i++) {
+            const double want = whole(x[i], to[kind].low, to[kind].high),
+                         got = to[kind].dtype == OP_UINT64
+                                   ? (double)((const uint64_t *)app.outputs[0].data)[i]
+                                   : application_element(&app.outputs[0], i);
+            if (got != want) fail_msg("round %d: %a becomes %a", (int)round, (double)x[i], got);
+        }
+        application_free(&app);
+    }
+}
+
+/* Mod of floats has the bits of fmodf. */
+static void remainders_of_floats(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round * 49979687;
+        const int64_t count = random_range(&seed, 1, 600);
+        const bool single = round % 4 == 0;
+        application app;
+        application_init(&app, OP_MOD);
+        float *x = application_input(&app, OP_FLOAT, 1, DIMS(count));
+        float *y = application_input(&app, OP_FLOAT, 1, DIMS(single ? 1 : count));
+        fill_any(x, count, &seed);
+        fill_any(y, single ? 1 : count, &seed);
+        application_integer(&app, "fmod", 1);
+        application_run(&app, "portable.elementwise_binary", 1);
+        for (int64_t i = 0; i < count; i++) {
+            const float want = fmodf(x[i], y[single ? 0 : i]), got = ((const float *)app.outputs[0].data)[i];
+            if (isnan(want) ? !isnan(got) : memcmp(&want, &got, sizeof want) != 0)
+                fail_msg("round %d: %a by %a is %a", (int)round, (double)x[i], (double)y[single ? 0 : i],
+                         (double)got);
+        }
+        application_free(&app);
+    }
+}
+
+static int64_t floored(int64_t a, int64_t b) {
+    const int64_t rest = b == 0 ? 0 : a % b;
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+static void remainders_of_integers(void **state) {
+    (void)state;
+    static const int32_t ends[] = {0, 1, -1, 2, -2, 7, -7, INT32_MAX, INT32_MIN, INT32_MIN + 1};
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round * 67867967;
+        const op_code code = round % 2 ? OP_MOD : OP_DIV;
+        const int64_t count = random_range(&seed, 1, 100);
+        application app;
+        application_init(&app, code);
+        int32_t *x = application_input(&app, OP_INT32, 1, DIMS(count)),
+                *y = application_input(&app, OP_INT32, 1, DIMS(count));
+        for (int64_t i = 0; i < count; i++) {
+            x[i] = random_range(&seed, 0, 3) ? (int32_t)random_next(&seed) : ends[random_range(&seed, 0, 9)];
+            y[i] = random_range(&seed, 0, 3) ? (int32_t)random_next(&seed) >> random_range(&seed, 0, 31)
+                                             : ends[random_range(&seed, 0, 9)];
+        }
+        application_run(&app, "portable.elementwise_binary", 1);
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t ratio = y[i] == 0 ? 0 : (int64_t)x[i] / y[i];
+            const int32_t want =
+                code == OP_MOD ? (int32_t)floored(x[i], y[i]) : (int32_t)(uint32_t)(uint64_t)ratio;
+            assert_int_equal(((const int32_t *)app.outputs[0].data)[i], want);
+        }
+        application_free(&app);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_become_numbers),    cmocka_unit_test(windows_along_rows),
+        cmocka_unit_test(matrices_are_turned),    cmocka_unit_test(tiles_repeat),
+        cmocka_unit_test(floats_become_integers), cmocka_unit_test(remainders_of_floats),
+        cmocka_unit_test(remainders_of_integers)};
+    return cmocka_run_group_tests_name("wide_rows", tests, NULL, NULL);
+}
