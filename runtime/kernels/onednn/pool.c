@@ -2,16 +2,28 @@
 /* pool.c: MaxPool without indices, AveragePool and the global pools on oneDNN. */
 #include "runtime/kernels/onednn/simple.h"
 
-enum { FEW_ELEMENTS = 4 }; /* of a window, for the portable kernel to be as fast on row-major images */
+/* Elements of a window, for the portable kernel to be as fast on row-major images: with registers of AVX-512, which want long rows, and
+ * without. */
+enum { FEW_ELEMENTS = 4, WIDE_ELEMENTS = 64, WIDE_ROW = 40 };
 
-/* Rows of single numbers, whole maps and small windows are read where they lie by the portable kernel. */
+static bool is_few(int64_t elements, int64_t row, int64_t stride) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx512f")) return row >= WIDE_ROW && stride <= 2 && elements <= WIDE_ELEMENTS;
+#endif
+    (void)row;
+    (void)stride;
+    return elements <= FEW_ELEMENTS;
+}
+
+/* Rows of single numbers, whole maps and windows of few elements are read where they lie by the portable kernel. */
 static bool is_row(const op_call *call, const rt_window_dims *dims) {
     const op_type *x = &call->inputs[0].type;
+    const int32_t rank = x->shape.rank;
     int64_t elements = 1;
     if (x->layout != OP_LAYOUT_ROW_MAJOR) return false;
-    for (int32_t i = 2; i < x->shape.rank; i++) elements *= dims->kernel[i - 2];
-    return x->shape.rank == 3 || call->code == OP_GLOBAL_MAX_POOL || call->code == OP_GLOBAL_AVERAGE_POOL ||
-           elements <= FEW_ELEMENTS;
+    for (int32_t i = 2; i < rank; i++) elements *= dims->kernel[i - 2];
+    return rank == 3 || call->code == OP_GLOBAL_MAX_POOL || call->code == OP_GLOBAL_AVERAGE_POOL ||
+           is_few(elements, x->shape.dims[rank - 1], dims->strides[rank - 3]);
 }
 
 static bool make_descriptor(const op_call *call, const rt_environment *environment, rt_descriptor *open) {

@@ -14,7 +14,8 @@
 enum {
     FEW_OUTPUTS = 4,  /* of a row */
     HALF_LINE = 2048, /* elements of a row of 16 bits that becomes floats */
-    HALF_MAP = 4096   /* of a map that does as a whole */
+    HALF_MAP = 4096,  /* of a map that does as a whole */
+    HALF_LINES = 4096 /* of all rows that a window sees */
 };
 
 typedef struct pool {
@@ -27,8 +28,10 @@ typedef struct pool {
     /* For rows of floats. By output position of the first two dimensions, the window elements inside of the input; by
      * window element of the last dimension, the outputs for which it is inside; and those for which all are. */
     rt_part *inside[3], whole;
-    bool by_maps;  /* 16 bits, whose maps become floats one after the other */
-    bool by_lines; /* of floats: */
+    bool by_maps;        /* 16 bits, whose maps become floats one after the other */
+    int64_t *counted[3]; /* of averages: how many window elements count, by output position */
+    int32_t *counts;     /* the last of these, where they are so small */
+    bool by_lines;       /* of floats: */
     rt_pool_rows rows;
 } pool;
 
@@ -335,15 +338,38 @@ static void pool_windows(const pool_job *job, int64_t map, int64_t z, int64_t y)
     }
 }
 
+/* Division by a power of two is multiplication. */
+RT_CLONES static void divide_all(float *y, int64_t count, int64_t by) {
+    const float divisor = (float)by;
+    if ((by & (by - 1)) == 0) {
+        const float factor = 1 / divisor;
+        RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] *= factor;
+    } else {
+        RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] /= divisor;
+    }
+}
+
+/* The same, each by as many times `others` as its own count says. */
+RT_CLONES static void divide_each(float *y, const int32_t *counts, int64_t count, int32_t others) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) {
+        const int32_t by = counts[i] * others;
+        y[i] /= (float)(by ? by : 1);
+    }
+}
+
 /* The sums of a row become averages. `others`: how many window elements of the other dimensions count. */
 static void divide_row(const pool *shape, int64_t others, float *y) {
-    const int64_t most = others * shape->kernel[2];
-    for (int64_t i = shape->whole.low; i < shape->whole.high; i++) y[i] /= (float)(most ? most : 1);
-    for (int64_t i = 0; i < shape->output[2]; i++) {
-        if (i == shape->whole.low) i = shape->whole.high;
-        if (i >= shape->output[2]) break;
-        const int64_t count = others * taps_counted(shape, 2, i);
-        y[i] /= (float)(count ? count : 1);
+    const int64_t outputs = shape->output[2];
+    if (shape->whole.low == 0 && shape->whole.high == outputs) {
+        const int64_t most = others * shape->kernel[2];
+        divide_all(y, outputs, most ? most : 1);
+    } else if (shape->kernel[2] <= INT32_MAX / (others ? others : 1)) {
+        divide_each(y, shape->counts, outputs, (int32_t)others);
+    } else {
+        for (int64_t i = 0; i < outputs; i++) {
+            const int64_t count = others * shape->counted[2][i];
+            y[i] /= (float)(count ? count : 1);
+        }
     }
 }
 
@@ -353,12 +379,12 @@ static void pool_map_float(const pool_job *job, int64_t map, float *line) {
                      shape->dilation[2] == 1 && !job->indices;
     float *to = (float *)job->y + map * shape->output_size;
     for (int64_t z = 0; z < shape->output[0]; z++) {
-        const int64_t planes = shape->maximum ? 0 : taps_counted(shape, 0, z);
+        const int64_t planes = shape->maximum ? 0 : shape->counted[0][z];
         for (int64_t y = 0; y < shape->output[1]; y++, to += shape->output[2]) {
             if (few) pool_windows(job, map, z, y);
             else if (shape->by_lines) pool_lines(job, map, z, y, line);
             else pool_row(job, map, z, y);
-            if (!shape->maximum && !shape->sums) divide_row(shape, planes * taps_counted(shape, 1, y), to);
+            if (!shape->maximum && !shape->sums) divide_row(shape, planes * shape->counted[1][y], to);
         }
     }
 }
@@ -370,6 +396,14 @@ static bool find_parts(pool *shape, base_arena *arena) {
         shape->inside[d] = BASE_ARRAY(arena, rt_part, (size_t)count);
         if (!shape->inside[d]) return false;
         for (int64_t i = 0; i < count && d < 2; i++) shape->inside[d][i] = taps_inside(shape, d, i);
+        if (shape->maximum) continue;
+        shape->counted[d] = BASE_ARRAY(arena, int64_t, (size_t)shape->output[d]);
+        if (!shape->counted[d]) return false;
+        for (int64_t i = 0; i < shape->output[d]; i++) shape->counted[d][i] = taps_counted(shape, d, i);
+        if (d < 2 || shape->kernel[d] > INT32_MAX) continue;
+        shape->counts = BASE_ARRAY(arena, int32_t, (size_t)shape->output[d]);
+        if (!shape->counts) return false;
+        for (int64_t i = 0; i < shape->output[d]; i++) shape->counts[i] = (int32_t)shape->counted[d][i];
     }
     const int64_t outputs = shape->output[2];
     shape->whole = (rt_part){0, outputs};
@@ -384,9 +418,15 @@ static bool find_parts(pool *shape, base_arena *arena) {
     return true;
 }
 
-/* Windows of floats over several elements. */
+/* Windows of floats over several elements, or of 16 bits whose rows become floats that lie together. */
 static void find_lines(pool *shape) {
-    if (!(shape->dtype == OP_FLOAT || shape->by_maps) || shape->indices || shape->global) return;
+    const bool halves = rt_is_half(shape->dtype) && !shape->by_maps;
+    if (!(shape->dtype == OP_FLOAT || shape->by_maps || halves) || shape->indices || shape->global ||
+        !shape->inside[0])
+        return;
+    if (halves && (shape->input[2] < 1 || shape->kernel[1] > HALF_LINES / shape->input[2] ||
+                   shape->kernel[0] > HALF_LINES / (shape->kernel[1] * shape->input[2])))
+        return;
     if (shape->kernel[0] * shape->kernel[1] * shape->kernel[2] == 1) return;
     shape->rows = (rt_pool_rows){.maximum = shape->maximum,
                                  .width = shape->input[2],
@@ -397,6 +437,10 @@ static void find_lines(pool *shape) {
                                  .padding = shape->before[2],
                                  .step = shape->dilation[1] * shape->input[2],
                                  .plane = shape->dilation[0] * shape->input[1] * shape->input[2]};
+    if (halves) {
+        shape->rows.step = shape->input[2];
+        shape->rows.plane = shape->kernel[1] * shape->input[2];
+    }
     shape->by_lines = rt_pool_rows_prepare(&shape->rows);
 }
 
@@ -422,11 +466,34 @@ static void pool_map_any(const pool_job *job, int64_t map) {
     }
 }
 
+/* The rows of 16 bits that a row of outputs sees become floats one after the other, and those the outputs. `line`: of pool_rows.h. */
+static void pool_lines_halves(const pool_job *job, int64_t map, int64_t z, int64_t y, float *line,
+                              float *to) {
+    const pool *shape = job->shape;
+    const uint16_t *x = (const uint16_t *)job->x + map * shape->input_size;
+    const int64_t width = shape->input[2];
+    const rt_part deep = shape->inside[0][z], seen = shape->inside[1][y];
+    float lines[HALF_LINES];
+    for (int64_t kz = deep.low; kz < deep.high; kz++) {
+        const int64_t plane = z * shape->stride[0] - shape->before[0] + kz * shape->dilation[0];
+        for (int64_t ky = seen.low; ky < seen.high; ky++) {
+            const int64_t row =
+                plane * shape->input[1] + y * shape->stride[1] - shape->before[1] + ky * shape->dilation[1];
+            float *floats = lines + (kz - deep.low) * shape->rows.plane + (ky - seen.low) * width;
+            rt_half_load(shape->dtype, floats, x + row * width, width);
+        }
+    }
+    const bool any = seen.low < seen.high && deep.low < deep.high;
+    rt_pool_rows_run(&shape->rows, lines, any ? deep.high - deep.low : 0, any ? seen.high - seen.low : 0,
+                     line, to);
+}
+
 /* A row of outputs of 16 bits: the rows that it sees become floats one after the other. */
-static void pool_row_halves(const pool_job *job, int64_t map, int64_t z, int64_t y, float *line, float *to) {
+static void pool_row_halves(const pool_job *job, int64_t map, int64_t z, int64_t y, float *to) {
     const pool *shape = job->shape;
     const uint16_t *x = (const uint16_t *)job->x + map * shape->input_size;
     const int64_t stride = shape->stride[2], width = shape->input[2];
+    float line[HALF_LINE];
     for (int64_t i = 0; i < shape->output[2]; i++) to[i] = shape->maximum ? -INFINITY : 0;
     for (int64_t kz = shape->inside[0][z].low; kz < shape->inside[0][z].high; kz++) {
         const int64_t plane = z * shape->stride[0] - shape->before[0] + kz * shape->dilation[0];
@@ -442,18 +509,22 @@ static void pool_row_halves(const pool_job *job, int64_t map, int64_t z, int64_t
             }
         }
     }
-    if (!shape->maximum && !shape->sums) divide_row(shape, taps_counted(shape, 0, z) * taps_counted(shape, 1, y), to);
-    rt_half_store(shape->dtype,
-                  (uint16_t *)job->y + map * shape->output_size + (z * shape->output[1] + y) * shape->output[2], to,
-                  shape->output[2]);
 }
 
-static void pool_map_halves(const pool_job *job, int64_t map) {
+static void pool_map_halves(const pool_job *job, int64_t map, float *padded) {
     const pool *shape = job->shape;
     float line[HALF_LINE], to[HALF_LINE];
     if (!shape->global) {
-        for (int64_t z = 0; z < shape->output[0]; z++)
-            for (int64_t y = 0; y < shape->output[1]; y++) pool_row_halves(job, map, z, y, line, to);
+        uint16_t *row = (uint16_t *)job->y + map * shape->output_size;
+        for (int64_t z = 0; z < shape->output[0]; z++) {
+            for (int64_t y = 0; y < shape->output[1]; y++, row += shape->output[2]) {
+                if (shape->by_lines) pool_lines_halves(job, map, z, y, padded, to);
+                else pool_row_halves(job, map, z, y, to);
+                if (!shape->maximum && !shape->sums)
+                    divide_row(shape, shape->counted[0][z] * shape->counted[1][y], to);
+                rt_half_store(shape->dtype, row, to, shape->output[2]);
+            }
+        }
         return;
     }
     double all = shape->maximum ? -INFINITY : 0;
@@ -464,7 +535,8 @@ static void pool_map_halves(const pool_job *job, int64_t map) {
         if (!shape->maximum) all += part;
         else if (BETTER(part, all)) all = part;
     }
-    rt_element_store(shape->dtype, job->y, map, shape->maximum ? all : all / (double)(shape->input_size ? shape->input_size : 1));
+    rt_element_store(shape->dtype, job->y, map,
+                     shape->maximum ? all : all / (double)(shape->input_size ? shape->input_size : 1));
 }
 
 /* A small map of 16 bits, as one of floats. */
@@ -486,7 +558,7 @@ static void pool_member(void *context, int member, int members) {
         if (shape->by_maps) {
             pool_map_widened(job, map, line);
         } else if (rt_is_half(shape->dtype) && !job->indices && (shape->inside[0] || shape->global)) {
-            pool_map_halves(job, map);
+            pool_map_halves(job, map, line);
         } else if (shape->maximum && !job->indices && shape->inside[0] && shape->dtype != OP_FLOAT) {
             pool_map_bytes(job, map);
         } else if (shape->dtype != OP_FLOAT) {
@@ -578,7 +650,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     const bool by_rows =
         halves || shape->dtype == OP_FLOAT || shape->dtype == OP_INT8 || shape->dtype == OP_UINT8;
     if (by_rows && !shape->global && !find_parts(shape, arena)) return base_fail_memory(report);
-    shape->by_maps = halves && !shape->global && shape->input_size <= HALF_MAP && shape->output_size <= HALF_MAP;
+    shape->by_maps =
+        halves && !shape->global && shape->input_size <= HALF_MAP && shape->output_size <= HALF_MAP;
     find_lines(shape);
     prepared->state = shape;
     prepared->run = run;

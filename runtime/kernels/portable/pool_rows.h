@@ -14,6 +14,7 @@ typedef struct rt_pool_rows {
     int64_t step;                              /* floats from one line that a window sees to the next */
     int64_t plane;                             /* from one plane that it sees to the next */
     int64_t line;                              /* floats, set by rt_pool_rows_prepare */
+    bool wide;                                 /* in registers of AVX-512, set likewise */
 } rt_pool_rows;
 
 /* Completes a description. False where lines are too short or too long for this. */
