@@ -10,6 +10,9 @@
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
 #include <errno.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -60,7 +63,7 @@ typedef void cast_function(void *to, const void *from, int64_t count);
     CAST(name##_to_half, , type, uint16_t, base_half_from_double((double)a))                                 \
     CAST(name##_to_brain, , type, uint16_t, base_bfloat16_from_double((double)a))
 
-FROM_REAL(float, float)
+FROM_REAL(plain, float)
 FROM_REAL(double, double)
 CAST(float_to_double, RT_CLONES, float, double, a)
 CAST(double_to_float, RT_CLONES, double, float, a)
@@ -87,6 +90,84 @@ static void float_to_half(void *to, const void *from, int64_t count) {
 }
 static void float_to_brain(void *to, const void *from, int64_t count) {
     rt_half_store(OP_BFLOAT16, to, from, count);
+}
+
+/* ---- floats to integers with AVX-512: the same numbers --------------------------------------------------- */
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define WIDE __attribute__((target("avx512f")))
+#define WIDEST __attribute__((target("avx512f,avx512dq")))
+enum { FLOATS = 16 };
+#define HAS_WIDE __builtin_cpu_supports("avx512f")
+#define HAS_WIDEST (HAS_WIDE && __builtin_cpu_supports("avx512dq"))
+
+/* Sixteen floats x at a time, fewer at the end, whose lanes are `some`; `real` are those that are no NaNs. */
+#define CUT_WIDE(name, wide, target, cut)                                                                    \
+    wide static void name(void *to, const void *from, int64_t count) {                                       \
+        target *y = to;                                                                                      \
+        for (int64_t i = 0; i < count; i += FLOATS) {                                                        \
+            const int64_t left = count - i;                                                                  \
+            const __mmask16 some = (__mmask16)(left < FLOATS ? (1u << left) - 1 : 0xffffu);                  \
+            const __m512 x = _mm512_maskz_loadu_ps(some, (const float *)from + i);                           \
+            const __mmask16 real = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);                                     \
+            cut;                                                                                             \
+        }                                                                                                    \
+    }
+#define WITHIN(low, high)                                                                                    \
+    _mm512_cvttps_epi32(                                                                                     \
+        _mm512_min_ps(_mm512_maskz_max_ps(real, x, _mm512_set1_ps(low)), _mm512_set1_ps(high)))
+/* What is too large for a signed integer becomes the smallest one, and is mended. */
+#define ABOVE(limit) _mm512_cmp_ps_mask(x, _mm512_set1_ps(limit), _CMP_GE_OQ)
+#define HIGH_HALF(x) _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1))
+#define STORE_LONGS(longs, at, lanes) _mm512_mask_storeu_epi64(y + i + (at), (__mmask8)(lanes), longs)
+#define SIGNED_LONGS(floats, lanes, above)                                                                   \
+    _mm512_mask_mov_epi64(_mm512_maskz_cvttps_epi64((__mmask8)(lanes), floats), (__mmask8)(above),           \
+                          _mm512_set1_epi64(INT64_MAX))
+#define LONGS(convert)                                                                                       \
+    const __m256 low = _mm512_castps512_ps256(x), high = HIGH_HALF(x);                                       \
+    const __mmask16 above = ABOVE(0x1p63f);                                                                  \
+    (void)above;                                                                                             \
+    STORE_LONGS(convert(low, real, above), 0, some);                                                         \
+    if (some >> 8) STORE_LONGS(convert(high, real >> 8, above >> 8), 8, some >> 8)
+#define UNSIGNED_LONGS(floats, lanes, above)                                                                 \
+    _mm512_maskz_cvttps_epu64((__mmask8)(lanes), _mm256_max_ps(floats, _mm256_setzero_ps()))
+
+CUT_WIDE(wide_to_int8, WIDE, int8_t,
+         _mm512_mask_cvtepi32_storeu_epi8(y + i, some, WITHIN(INT8_MIN, INT8_MAX)))
+CUT_WIDE(wide_to_uint8, WIDE, uint8_t, _mm512_mask_cvtepi32_storeu_epi8(y + i, some, WITHIN(0, UINT8_MAX)))
+CUT_WIDE(wide_to_int16, WIDE, int16_t,
+         _mm512_mask_cvtepi32_storeu_epi16(y + i, some, WITHIN(INT16_MIN, INT16_MAX)))
+CUT_WIDE(wide_to_uint16, WIDE, uint16_t,
+         _mm512_mask_cvtepi32_storeu_epi16(y + i, some, WITHIN(0, UINT16_MAX)))
+CUT_WIDE(wide_to_int32, WIDE, int32_t,
+         _mm512_mask_storeu_epi32(y + i, some,
+                                  _mm512_mask_mov_epi32(_mm512_maskz_cvttps_epi32(real, x), ABOVE(0x1p31f),
+                                                        _mm512_set1_epi32(INT32_MAX))))
+CUT_WIDE(wide_to_uint32, WIDE, uint32_t,
+         _mm512_mask_storeu_epi32(y + i, some,
+                                  _mm512_maskz_cvttps_epu32(real, _mm512_max_ps(x, _mm512_setzero_ps()))))
+CUT_WIDE(wide_to_int64, WIDEST, int64_t, LONGS(SIGNED_LONGS))
+CUT_WIDE(wide_to_uint64, WIDEST, uint64_t, LONGS(UNSIGNED_LONGS))
+#define BY_MACHINE(has, wide, plain) (has) ? (wide) : (plain)
+#else
+#define BY_MACHINE(has, wide, plain) (plain)
+#endif
+
+#define FLOAT_TO(type, has)                                                                                  \
+    static void float_to_##type(void *to, const void *from, int64_t count) {                                 \
+        (BY_MACHINE(has, wide_to_##type, plain_to_##type))(to, from, count);                                 \
+    }
+FLOAT_TO(int8, HAS_WIDE)
+FLOAT_TO(int16, HAS_WIDE)
+FLOAT_TO(int32, HAS_WIDE)
+FLOAT_TO(int64, HAS_WIDEST)
+FLOAT_TO(uint8, HAS_WIDE)
+FLOAT_TO(uint16, HAS_WIDE)
+FLOAT_TO(uint32, HAS_WIDE)
+FLOAT_TO(uint64, HAS_WIDEST)
+
+static void float_to_bool(void *to, const void *from, int64_t count) {
+    plain_to_bool(to, from, count);
 }
 
 #define TO_INTEGERS(name)                                                                                    \
