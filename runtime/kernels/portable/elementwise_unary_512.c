@@ -13,6 +13,7 @@
         (void)alpha;                                                                                         \
         RT_MAP_512(y, x, count, expression)                                                                  \
     }
+UNARY_512(erf, rt_erf_16(a))
 UNARY_512(exp, rt_exp_16(a))
 UNARY_512(sigmoid, rt_sigmoid_16(a))
 UNARY_512(tanh, rt_tanh_16(a))
@@ -20,7 +21,8 @@ UNARY_512(softplus, rt_softplus_16(a))
 UNARY_512(swish, rt_swish_16(a, alpha))
 UNARY_512(gelu_tanh, rt_gelu_by_tanh_16(a))
 
-RT_MATH_512 static void gelu_512(void *to, const void *from, int64_t count, const rt_unary_parameters *parameters) {
+RT_MATH_512 static void gelu_512(void *to, const void *from, int64_t count,
+                                 const rt_unary_parameters *parameters) {
     float *y = to;
     const float *x = from;
     int64_t done = 0;
@@ -37,6 +39,8 @@ RT_MATH_512 static void gelu_512(void *to, const void *from, int64_t count, cons
 rt_unary_function *rt_unary_512(op_code code, bool by_tanh) {
     if (!__builtin_cpu_supports("avx512f")) return NULL;
     switch (code) {
+    case OP_ERF:
+        return erf_512;
     case OP_EXP:
         return exp_512;
     case OP_GELU:

@@ -38,6 +38,7 @@ typedef struct softmax_context {
         for (int64_t i = whole; i < count; i++) lanes[0] = from[i] > lanes[0] ? from[i] : lanes[0];          \
         type largest = lanes[0];                                                                             \
         for (int k = 1; k < LANES; k++) largest = lanes[k] > largest ? lanes[k] : largest;                   \
+        largest += 0; /* of both zeros the positive one */                                                   \
         for (int k = 0; k < LANES; k++) lanes[k] = 0;                                                        \
         for (int64_t i = 0; i < whole; i += LANES) {                                                         \
             RT_VECTOR for (int k = 0; k < LANES; k++) {                                                      \
@@ -122,11 +123,16 @@ RT_MATH_512 static inline float sum_of_lanes(__m512 x) {
 RT_MATH_512 static void row_512(float *to, const float *from, int64_t count, bool logarithm) {
     const int64_t whole = count - count % LANES;
     const __mmask16 rest = (__mmask16)((1U << (count - whole)) - 1);
-    __m512 best = _mm512_set1_ps(from[0]), sums = _mm512_setzero_ps();
+    __m512 best = _mm512_set1_ps(from[0]), other = best, sums = _mm512_setzero_ps();
     int64_t i = 0;
-    for (; i < whole; i += LANES) best = _mm512_max_ps(_mm512_loadu_ps(from + i), best);
-    best = _mm512_mask_max_ps(best, rest, _mm512_maskz_loadu_ps(rest, from + i), best);
-    const __m512 largest = _mm512_set1_ps(_mm512_reduce_max_ps(best));
+    for (; i + 2 * LANES <= whole; i += 2 * LANES) {
+        best = _mm512_max_ps(_mm512_loadu_ps(from + i), best);
+        other = _mm512_max_ps(_mm512_loadu_ps(from + i + LANES), other);
+    }
+    if (i < whole) best = _mm512_max_ps(_mm512_loadu_ps(from + i), best);
+    best =
+        _mm512_max_ps(_mm512_mask_max_ps(best, rest, _mm512_maskz_loadu_ps(rest, from + whole), best), other);
+    const __m512 largest = _mm512_set1_ps(_mm512_reduce_max_ps(best) + 0.0f);
     for (i = 0; i + 4 * LANES <= whole; i += 4 * LANES) {
         __m512 e[4], x[4];
         _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) {
@@ -134,22 +140,24 @@ RT_MATH_512 static void row_512(float *to, const float *from, int64_t count, boo
             e[j] = exp_below(x[j]);
         }
         _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) {
-            _mm512_storeu_ps(to + i + LANES * j, logarithm ? x[j] : e[j]);
+            if (!logarithm) _mm512_storeu_ps(to + i + LANES * j, e[j]);
             sums = _mm512_add_ps(sums, e[j]);
         }
     }
     for (; i < count; i += LANES) {
         const __mmask16 there = i < whole ? 0xffff : rest;
         const __m512 x = _mm512_sub_ps(_mm512_maskz_loadu_ps(there, from + i), largest), e = exp_below(x);
-        _mm512_mask_storeu_ps(to + i, there, logarithm ? x : e);
+        if (!logarithm) _mm512_mask_storeu_ps(to + i, there, e);
         sums = _mm512_mask_add_ps(sums, there, sums, e);
     }
     const float sum = sum_of_lanes(sums);
     const __m512 change = _mm512_set1_ps(logarithm ? logf(sum) : 1 / sum);
     for (i = 0; i < count; i += LANES) {
         const __mmask16 there = i < whole ? 0xffff : rest;
-        const __m512 y = _mm512_maskz_loadu_ps(there, to + i);
-        _mm512_mask_storeu_ps(to + i, there, logarithm ? _mm512_sub_ps(y, change) : _mm512_mul_ps(y, change));
+        const __m512 y = _mm512_maskz_loadu_ps(there, (logarithm ? from : to) + i);
+        _mm512_mask_storeu_ps(to + i, there,
+                              logarithm ? _mm512_sub_ps(_mm512_sub_ps(y, largest), change)
+                                        : _mm512_mul_ps(y, change));
     }
 }
 #endif
