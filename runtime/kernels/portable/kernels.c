@@ -403,22 +403,60 @@ static void row_bytes(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64
         }                                                                                                    \
     }
 
-/* Words of four bytes are turned in registers. */
-static void turn_words(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64_t length) {
-    const copy_context *copy = user;
-    rt_turn_words((const uint32_t *)(const void *)copy->from + offsets[1], copy->from_stride, copy->inner,
-                  length, (uint32_t *)(void *)copy->to + offsets[0], copy->to_across);
-}
+/* Small elements are turned in registers. */
+#define COPY_TURNED(name, type)                                                                              \
+    static void name(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64_t length) {                  \
+        const copy_context *copy = user;                                                                     \
+        rt_##name((const type *)(const void *)copy->from + offsets[1], copy->from_stride, copy->inner,       \
+                  length, (type *)(void *)copy->to + offsets[0], copy->to_across);                           \
+    }
+COPY_TURNED(turn_bytes, uint8_t)
+COPY_TURNED(turn_halves, uint16_t)
+COPY_TURNED(turn_words, uint32_t)
 
 COPY_ROWS(uint8_t)
 COPY_ROWS(uint16_t)
 COPY_ROWS(uint32_t)
 COPY_ROWS(uint64_t)
 COPY_ROWS(element16)
-COPY_TILES(uint8_t)
-COPY_TILES(uint16_t)
 COPY_TILES(uint64_t)
 COPY_TILES(element16)
+
+/* Two to four elements that lie together, as a picture's colours do, apart from each other, and those side by side that lie apart: all of
+ * them in one pass. `across` of them, to_across or from_across apart. */
+#define COPY_FEW(type, few)                                                                                  \
+    RT_CLONES static void part_##few##_##type(type *restrict to, int64_t across, const type *restrict from,  \
+                                              int64_t length) {                                              \
+        for (int64_t i = 0; i < length; i++)                                                                 \
+            for (int k = 0; k < few; k++) to[k * across + i] = from[i * few + k];                            \
+    }                                                                                                        \
+    RT_CLONES static void join_##few##_##type(type *restrict to, const type *restrict from, int64_t across,  \
+                                              int64_t length) {                                              \
+        for (int64_t i = 0; i < length; i++)                                                                 \
+            for (int k = 0; k < few; k++) to[i * few + k] = from[k * across + i];                            \
+    }
+#define COPY_FEWS(type)                                                                                      \
+    COPY_FEW(type, 2)                                                                                        \
+    COPY_FEW(type, 3)                                                                                        \
+    COPY_FEW(type, 4)                                                                                        \
+    static void few_##type(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64_t length) {            \
+        const copy_context *copy = user;                                                                     \
+        type *to = (type *)(void *)copy->to + offsets[0];                                                    \
+        const type *from = (const type *)(const void *)copy->from + offsets[1];                              \
+        const int64_t to_across = copy->to_across, from_across = copy->from_across;                          \
+        if (to_across > 1) {                                                                                 \
+            if (copy->across == 2) part_2_##type(to, to_across, from, length);                               \
+            else if (copy->across == 3) part_3_##type(to, to_across, from, length);                          \
+            else part_4_##type(to, to_across, from, length);                                                 \
+        } else {                                                                                             \
+            if (copy->across == 2) join_2_##type(to, from, from_across, length);                             \
+            else if (copy->across == 3) join_3_##type(to, from, from_across, length);                        \
+            else join_4_##type(to, from, from_across, length);                                               \
+        }                                                                                                    \
+    }
+COPY_FEWS(uint8_t)
+COPY_FEWS(uint16_t)
+COPY_FEWS(uint32_t)
 
 /* Dimension `from` of a loop as the next one of another. */
 static void move_dimension(const rt_loop *loop, int32_t from, rt_loop *to) {
@@ -446,6 +484,32 @@ void rt_copy_spans(char *to, int64_t to_step, const char *from, int64_t from_ste
     for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step, from + i * from_step, bytes);
 }
 
+/* Where a dimension of a few elements, dense in one of both, stands beside a long one that is dense in the other. */
+static bool copy_few(const rt_loop *loop, int threads, copy_context *copy) {
+    enum { MOST = 4, LONG = 64 };
+    const int32_t last = loop->rank - 1;
+    rt_row_function *row = copy->size == 1   ? few_uint8_t
+                           : copy->size == 2 ? few_uint16_t
+                           : copy->size == 4 ? few_uint32_t
+                                             : NULL;
+    int32_t few = -1, along = -1;
+    for (int32_t i = 0; i < last && row && copy->to_stride == 1; i++) {
+        if (loop->strides[1][i] != 1) continue;
+        if (loop->dims[i] <= MOST && copy->from_stride == loop->dims[i]) few = i, along = last;
+        if (loop->dims[last] <= MOST && loop->strides[0][i] == loop->dims[last]) few = last, along = i;
+    }
+    if (few < 0 || loop->dims[along] < LONG || loop->dims[few] < 2) return false;
+    rt_loop nest = {.operands = 2};
+    for (int32_t i = 0; i <= last; i++)
+        if (i != few && i != along) move_dimension(loop, i, &nest);
+    move_dimension(loop, along, &nest);
+    copy->across = loop->dims[few];
+    copy->to_across = loop->strides[0][few];
+    copy->from_across = loop->strides[1][few];
+    rt_loop_run(&nest, threads, copy->across, row, copy);
+    return true;
+}
+
 void rt_copy_strided(const rt_loop *loop, int threads, size_t size, void *to, const void *from) {
     const int32_t last = loop->rank - 1;
     copy_context copy = {.to = to,
@@ -467,6 +531,7 @@ void rt_copy_strided(const rt_loop *loop, int threads, size_t size, void *to, co
                            : size == 4 ? row_uint32_t
                            : size == 8 ? row_uint64_t
                                        : row_element16;
+    if (copy_few(loop, threads, &copy)) return;
     /* The source is dense along another dimension: the transposition of a matrix, many times over. That
      * dimension becomes the innermost of the nest and tiles take care of both. */
     int32_t dense = -1;
@@ -479,8 +544,8 @@ void rt_copy_strided(const rt_loop *loop, int threads, size_t size, void *to, co
             move_dimension(loop, i < dense ? i : i < last - 1 ? i + 1 : dense, &nest);
         copy.to_across = loop->strides[0][dense];
         copy.inner = loop->dims[last];
-        row = size == 1   ? tile_uint8_t
-              : size == 2 ? tile_uint16_t
+        row = size == 1   ? turn_bytes
+              : size == 2 ? turn_halves
               : size == 4 ? turn_words
               : size == 8 ? tile_uint64_t
                           : tile_element16;

@@ -3,6 +3,7 @@
  * read and what is written stays in the nearest cache until all of a line has been used.
  */
 #include "runtime/kernels/portable/turn.h"
+#include <stdbool.h>
 #include <string.h>
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -92,12 +93,112 @@ static void turn_three(const uint32_t *x, int64_t x_row, int64_t columns, uint32
     turn_part(x + c, x_row, 3, columns - c, y + c * 3, 3);
 }
 
+/* ---- with AVX-512 --------------------------------------------------------------------------------------- */
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define WIDE __attribute__((target("avx512f")))
+#define WIDE_BYTES __attribute__((target("avx512f,avx512bw,avx512vl")))
+#define INLINE static inline __attribute__((always_inline))
+enum { FEWEST = 8 }; /* rows and columns, for squares of SIDE to be worth it */
+
+static bool has_wide(void) {
+    return __builtin_cpu_supports("avx512f");
+}
+
+static bool has_wide_bytes(void) {
+    return has_wide() && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+}
+
+/* A mask of as many lanes, all of 64 at most. */
+static inline uint64_t first_lanes(int64_t count) {
+    return count < 64 ? (UINT64_C(1) << count) - 1 : UINT64_MAX;
+}
+
+/* Sixteen rows a of sixteen words become columns b. */
+WIDE INLINE void turn_square_16(__m512i *a, __m512i *b) {
+    _Pragma("GCC unroll 8") for (int i = 0; i < SIDE; i += 2) { /* pairs of rows */
+        b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
+    }
+    _Pragma("GCC unroll 4") for (int i = 0; i < SIDE;
+                                 i += 4) { /* four rows: of columns c, c + 4, c + 8 and c + 12 */
+        a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
+        a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);
+        a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
+        a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
+    }
+    _Pragma("GCC unroll 4") for (int c = 0; c < 4; c++) { /* eight rows, and all */
+        const __m512i low = _mm512_shuffle_i32x4(a[c], a[c + 4], 0x88),
+                      high = _mm512_shuffle_i32x4(a[c], a[c + 4], 0xdd),
+                      next = _mm512_shuffle_i32x4(a[c + 8], a[c + 12], 0x88),
+                      last = _mm512_shuffle_i32x4(a[c + 8], a[c + 12], 0xdd);
+        b[c] = _mm512_shuffle_i32x4(low, next, 0x88);
+        b[c + 4] = _mm512_shuffle_i32x4(high, last, 0x88);
+        b[c + 8] = _mm512_shuffle_i32x4(low, next, 0xdd);
+        b[c + 12] = _mm512_shuffle_i32x4(high, last, 0xdd);
+    }
+}
+
+#define LOAD_WORDS(at) _mm512_maskz_loadu_epi32((__mmask16)read, at)
+#define LOAD_HALVES(at) _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16((__mmask16)read, at))
+#define LOAD_BYTES(at) _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8((__mmask16)read, at))
+#define STORE_WORDS(at, x) _mm512_mask_storeu_epi32(at, (__mmask16)written, x)
+#define STORE_HALVES(at, x) _mm512_mask_storeu_epi16(at, (__mmask32)written, x)
+#define STORE_BYTES(at, x) _mm512_mask_storeu_epi8(at, (__mmask64)written, x)
+
+/* SIDE columns of a line of memory each, or what is left of them: whole lines are written at once, so that it does not matter how far
+ * apart they lie. Masks, even if all are set, keep compilers from loading what they use twice. The `parts` elements of a word are those of so many rows. */
+#define TURN_WIDE(name, target, type, parts, LOAD, STORE)                                                    \
+    target INLINE void name##_square(const type *x, int64_t x_row, int64_t rows, int64_t columns,            \
+                                     uint64_t read, uint64_t written, type *y, int64_t y_row) {              \
+        __m512i a[SIDE], b[SIDE];                                                                            \
+        _Pragma("GCC unroll 16") for (int i = 0; i < SIDE; i++) {                                            \
+            a[i] = i * (parts) < rows ? LOAD(x + i * (parts)*x_row) : _mm512_setzero_si512();                \
+            _Pragma("GCC unroll 3") for (int k = 1; k < (parts); k++) {                                      \
+                const int64_t row = i * (parts) + k;                                                         \
+                if (row < rows)                                                                              \
+                    a[i] = _mm512_or_si512(a[i], _mm512_slli_epi32(LOAD(x + row * x_row), 32 / (parts)*k));  \
+            }                                                                                                \
+        }                                                                                                    \
+        turn_square_16(a, b);                                                                                \
+        _Pragma("GCC unroll 16") for (int i = 0; i < SIDE; i++) if (i < columns) STORE(y + i * y_row, b[i]); \
+    }                                                                                                        \
+    target static void name(const type *x, int64_t x_row, int64_t rows, int64_t columns, type *y,            \
+                            int64_t y_row) {                                                                 \
+        enum { ROWS = SIDE * (parts) };                                                                      \
+        for (int64_t c = 0; c < columns; c += SIDE) {                                                        \
+            const int64_t wide = columns - c < SIDE ? columns - c : SIDE;                                    \
+            for (int64_t r = 0; r < rows; r += ROWS) {                                                       \
+                const type *from = x + r * x_row + c;                                                        \
+                type *to = y + c * y_row + r;                                                                \
+                const int64_t high = rows - r < ROWS ? rows - r : ROWS;                                      \
+                const uint64_t read = first_lanes(columns - c), written = first_lanes(rows - r);             \
+                if (wide == SIDE && high == ROWS)                                                            \
+                    name##_square(from, x_row, ROWS, SIDE, read, written, to, y_row);                        \
+                else name##_square(from, x_row, high, wide, read, written, to, y_row);                       \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+TURN_WIDE(turn_wide_words, WIDE, uint32_t, 1, LOAD_WORDS, STORE_WORDS)
+TURN_WIDE(turn_wide_halves, WIDE_BYTES, uint16_t, 2, LOAD_HALVES, STORE_HALVES)
+TURN_WIDE(turn_wide_bytes, WIDE_BYTES, uint8_t, 4, LOAD_BYTES, STORE_BYTES)
+#undef WIDE
+#undef WIDE_BYTES
+#undef INLINE
+#endif
+
 void rt_turn_words(const uint32_t *x, int64_t x_row, int64_t rows, int64_t columns, uint32_t *y,
                    int64_t y_row) {
     if (rows == 3 && y_row == 3) {
         turn_three(x, x_row, columns, y);
         return;
     }
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (rows >= FEWEST && columns >= FEWEST && has_wide()) {
+        turn_wide_words(x, x_row, rows, columns, y, y_row);
+        return;
+    }
+#endif
     const int64_t whole_rows = rows - rows % SQUARE, whole_columns = columns - columns % SQUARE;
     for (int64_t row = 0; row < whole_rows; row += SIDE) {
         const int64_t last_row = row + SIDE < whole_rows ? row + SIDE : whole_rows;
@@ -156,6 +257,12 @@ static void turn_half_part(const uint16_t *x, int64_t x_row, int64_t rows, int64
 
 void rt_turn_halves(const uint16_t *x, int64_t x_row, int64_t rows, int64_t columns, uint16_t *y,
                     int64_t y_row) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (rows >= FEWEST && columns >= FEWEST && has_wide_bytes()) {
+        turn_wide_halves(x, x_row, rows, columns, y, y_row);
+        return;
+    }
+#endif
     const int64_t whole_rows = rows - rows % HALF_SQUARE, whole_columns = columns - columns % HALF_SQUARE;
     for (int64_t row = 0; row < whole_rows; row += SIDE) {
         const int64_t last = row + SIDE < whole_rows ? row + SIDE : whole_rows;
@@ -166,4 +273,24 @@ void rt_turn_halves(const uint16_t *x, int64_t x_row, int64_t rows, int64_t colu
                        y + whole_columns * y_row + row, y_row);
     }
     turn_half_part(x + whole_rows * x_row, x_row, rows - whole_rows, columns, y + whole_rows, y_row);
+}
+
+/* ---- of 8 bits ----------------------------------------------------------------------------------------------- */
+
+void rt_turn_bytes(const uint8_t *x, int64_t x_row, int64_t rows, int64_t columns, uint8_t *y,
+                   int64_t y_row) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (rows >= FEWEST && columns >= FEWEST && has_wide_bytes()) {
+        turn_wide_bytes(x, x_row, rows, columns, y, y_row);
+        return;
+    }
+#endif
+    for (int64_t row = 0; row < rows; row += SIDE) {
+        const int64_t last_row = row + SIDE < rows ? row + SIDE : rows;
+        for (int64_t column = 0; column < columns; column += SIDE) {
+            const int64_t last_column = column + SIDE < columns ? column + SIDE : columns;
+            for (int64_t c = column; c < last_column; c++)
+                for (int64_t r = row; r < last_row; r++) y[c * y_row + r] = x[r * x_row + c];
+        }
+    }
 }
