@@ -1,20 +1,94 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* expand.c: Expand and Tile: a tensor repeated along its axes. Both are a strided copy in which repeated
- * dimensions have stride 0; the shape of the result says how often. */
-#include "runtime/kernels/portable/kernels.h"
+ * dimensions have stride 0; the shape of the result says how often. What is repeated is made once, and then copied from what has been
+ * written: long stretches, wherever there are some. */
+#include "runtime/kernels/portable/spread.h"
+#include <string.h>
 
 typedef struct repeat_state {
     rt_loop loop;
     size_t size;
 } repeat_state;
 
+/* How many bytes are copied at once of what has been written: so that it is near. SHORT: at most so many are copied without a call. */
+enum { NEAR = 16384, SHORT = 256, WORD = 16, TASKS = 4 };
+
+static inline void copy_bytes(char *to, const char *from, size_t bytes) {
+    if (bytes < WORD || bytes > SHORT) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    for (size_t i = 0; i + WORD <= bytes; i += WORD) memcpy(to + i, from + i, WORD);
+    memcpy(to + bytes - WORD, from + bytes - WORD, WORD);
+}
+
+/* The first of `times` blocks of `bytes` is there: the others. */
+static void repeat_block(char *to, size_t bytes, int64_t times) {
+    const size_t all = bytes * (size_t)times, most = bytes < NEAR ? NEAR / bytes * bytes : bytes;
+    for (size_t filled = bytes; filled < all;) {
+        const size_t some = filled < most ? filled : most, rest = all - filled;
+        const size_t next = some < rest ? some : rest;
+        copy_bytes(to + filled, to, next);
+        filled += next;
+    }
+}
+
+/* The part of the result whose outer indices, of the dimensions before `dimension`, are given. */
+static void make_part(const repeat_state *state, int32_t dimension, char *to, const char *from) {
+    const rt_loop *loop = &state->loop;
+    const int32_t last = loop->rank - 1;
+    const int64_t *stride = loop->strides[1];
+    const int64_t extent = loop->dims[dimension];
+    const size_t size = state->size;
+    if (dimension == last) {
+        if (stride[last] == 0) rt_stretch(to, from, 1, extent, size);
+        else copy_bytes(to, from, (size_t)extent * size);
+    } else if (dimension == last - 1 && stride[last] == 0 && stride[dimension] == 1) {
+        rt_stretch(to, from, extent, loop->dims[last], size);
+    } else {
+        const size_t bytes = (size_t)loop->strides[0][dimension] * size,
+                     step = (size_t)stride[dimension] * size;
+        const bool same = step == 0;
+        for (int64_t i = 0; i < (same ? 1 : extent); i++)
+            make_part(state, dimension + 1, to + (size_t)i * bytes, from + (size_t)i * step);
+        if (same) repeat_block(to, bytes, extent);
+    }
+}
+
+typedef struct parts {
+    const repeat_state *state;
+    int32_t dimension; /* parts are all combinations of indices of those before it */
+    char *to;
+    const char *from;
+} parts;
+
+static void make_parts(void *user, int64_t begin, int64_t end) {
+    const parts *all = user;
+    const rt_loop *loop = &all->state->loop;
+    for (int64_t part = begin; part < end; part++) {
+        int64_t rest = part, to = 0, from = 0;
+        for (int32_t d = all->dimension; d-- > 0;) {
+            to += rest % loop->dims[d] * loop->strides[0][d];
+            from += rest % loop->dims[d] * loop->strides[1][d];
+            rest /= loop->dims[d];
+        }
+        make_part(all->state, all->dimension, all->to + to * (int64_t)all->state->size,
+                  all->from + from * (int64_t)all->state->size);
+    }
+}
+
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     (void)scratch;
     (void)report;
     const repeat_state *state = prepared->state;
-    if (rt_loop_elements(&state->loop) == 0) return BASE_OK;
-    rt_copy_strided(&state->loop, prepared->threads, state->size, outputs[0].data, inputs[0].data);
+    const int64_t elements = rt_loop_elements(&state->loop);
+    if (elements == 0) return BASE_OK;
+    parts all = {.state = state, .to = outputs[0].data, .from = inputs[0].data};
+    int64_t count = 1;
+    while (prepared->threads > 1 && count < TASKS * prepared->threads && all.dimension < state->loop.rank - 1)
+        count *= state->loop.dims[all.dimension++];
+    rt_parallel(prepared->threads, count, elements / count, make_parts, &all);
     return BASE_OK;
 }
 

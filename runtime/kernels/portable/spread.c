@@ -61,7 +61,9 @@ STRETCH(stretch_16, uint16_t)
 STRETCH(stretch_32, uint32_t)
 STRETCH(stretch_64, uint64_t)
 
-static void stretch(char *to, const char *from, int64_t count, int64_t times, size_t size) {
+void rt_stretch(void *to_, const void *from_, int64_t count, int64_t times, size_t size) {
+    char *to = to_;
+    const char *from = from_;
     if (size == 1) stretch_8(to, from, count, times);
     else if (size == 2) stretch_16(to, from, count, times);
     else if (size == 4) stretch_32(to, from, count, times);
@@ -103,15 +105,15 @@ static void stretch_part(const spread_inner *inner, char *to, const char *from, 
     from += before * (int64_t)size;
     if (begun) {
         const int64_t left = inner->period - begun, some = left < count ? left : count;
-        stretch(to, from, 1, some, size);
+        rt_stretch(to, from, 1, some, size);
         to += some * (int64_t)size;
         from += size;
         count -= some;
     }
     const int64_t whole = quotient(count, inner->period), rest = count - whole * inner->period;
-    stretch(to, from, whole, inner->period, size);
+    rt_stretch(to, from, whole, inner->period, size);
     if (rest)
-        stretch(to + whole * inner->period * (int64_t)size, from + whole * (int64_t)size, 1, rest, size);
+        rt_stretch(to + whole * inner->period * (int64_t)size, from + whole * (int64_t)size, 1, rest, size);
 }
 
 int64_t rt_spread_period(const rt_loop *loop) {

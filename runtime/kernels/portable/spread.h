@@ -13,4 +13,7 @@ void rt_spread(const rt_loop *loop, size_t size, const void *from, void *to, int
  * they are not. */
 int64_t rt_spread_period(const rt_loop *loop);
 
+/* `count` elements of `size` bytes, each `times` times. `to` does not overlap `from`. */
+void rt_stretch(void *to, const void *from, int64_t count, int64_t times, size_t size);
+
 #endif
