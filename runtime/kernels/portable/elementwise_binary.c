@@ -8,6 +8,7 @@
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/pow.h"
+#include "runtime/kernels/portable/vector_math.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +93,23 @@ static inline uint64_t modulo_unsigned(uint64_t a, uint64_t b) {
     return b == 0 ? 0 : a % b;
 }
 
+/* The same of numbers of 32 bits, which a double divides without error, many at a time. */
+static inline int32_t divide_32(int32_t a, int32_t b) {
+    const int32_t divisor = ((b == 0) | (b == -1)) ? 1 : b;
+    const int32_t quotient = (int32_t)((double)a / (double)divisor);
+    return b == 0 ? 0 : b == -1 ? (int32_t)(0 - (uint32_t)a) : quotient;
+}
+static inline int32_t remainder_32(int32_t a, int32_t b) {
+    const int32_t divisor = ((b == 0) | (b == -1)) ? 1 : b;
+    return a - (int32_t)((double)a / (double)divisor) * divisor;
+}
+static inline int32_t modulo_32(int32_t a, int32_t b) {
+    const int32_t rest = remainder_32(a, b);
+    return ((rest != 0) & ((rest < 0) != (b < 0))) ? rest + b : rest;
+}
+#define OF_SIZE(short_form, long_form)                                                                       \
+    _Generic((a), int8_t : short_form, int16_t : short_form, int32_t : short_form, default : long_form)(a, b)
+
 #define WRAP(operation) ((uint64_t)a operation(uint64_t) b)
 
 BINARY_REAL(add, a + b, a + b)
@@ -101,17 +119,16 @@ BINARY_INTEGERS(subtract, WRAP(-), WRAP(-))
 BINARY_REAL(multiply, a *b, a *b)
 BINARY_INTEGERS(multiply, WRAP(*), WRAP(*))
 BINARY_REAL(divide, a / b, a / b)
-BINARY_INTEGERS(divide, divide_signed(a, b), divide_unsigned(a, b))
+BINARY_INTEGERS(divide, OF_SIZE(divide_32, divide_signed), divide_unsigned(a, b))
 BINARY_REAL(minimum, (a < b || a != a ? a : b), (a < b || a != a ? a : b))
 BINARY_INTEGERS(minimum, (a < b ? a : b), (a < b ? a : b))
 BINARY_REAL(maximum, (a > b || a != a ? a : b), (a > b || a != a ? a : b))
 BINARY_INTEGERS(maximum, (a > b ? a : b), (a > b ? a : b))
-BINARY_INTEGERS(modulo, modulo_signed(a, b), modulo_unsigned(a, b))
-BINARY(remainder_float, , float, float, fmodf(a, b))
+BINARY_INTEGERS(modulo, OF_SIZE(modulo_32, modulo_signed), modulo_unsigned(a, b))
 BINARY(remainder_double, , double, double, fmod(a, b))
-BINARY(remainder_int8, , int8_t, int8_t, remainder_signed(a, b))
-BINARY(remainder_int16, , int16_t, int16_t, remainder_signed(a, b))
-BINARY(remainder_int32, , int32_t, int32_t, remainder_signed(a, b))
+BINARY(remainder_int8, , int8_t, int8_t, remainder_32(a, b))
+BINARY(remainder_int16, , int16_t, int16_t, remainder_32(a, b))
+BINARY(remainder_int32, RT_CLONES, int32_t, int32_t, remainder_32(a, b))
 BINARY(remainder_int64, , int64_t, int64_t, remainder_signed(a, b))
 BINARY(power_float, , float, float, powf(a, b))
 BINARY(power_double, , double, double, pow(a, b))
@@ -136,6 +153,50 @@ BINARY_COMPARE(less, a < b)
 BINARY_COMPARE(greater, a > b)
 BINARY_COMPARE(less_or_equal, a <= b)
 BINARY_COMPARE(greater_or_equal, a >= b)
+
+/* fmod of floats, in double: a quotient below 2^29 times b has no more digits than a double, so that what it leaves of a is exact; where the
+ * quotient was rounded up to a whole number, b is added again. For larger ones the C library is asked. */
+enum { SOME = 256 };
+#define IS_MODEST(x, y) (rt_absolute(x) < rt_absolute(y) * 0x1p28f)
+
+RT_CLONES static bool all_modest(const float *x, const float *y, int64_t count) {
+    uint32_t others = 0;
+    for (int64_t i = 0; i < count; i++) others |= !IS_MODEST(x[i], y[i]);
+    return others == 0;
+}
+
+RT_CLONES static void remainders_of(const float *restrict x, const float *restrict y, float *restrict z,
+                                    int64_t count) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) {
+        const double dividend = (double)fabsf(x[i]), divisor = (double)fabsf(y[i]);
+        const double quotient = trunc(dividend / divisor), left = dividend - quotient * divisor;
+        const double whole = left < 0 ? left + divisor : left;
+        z[i] = copysignf((float)(quotient == 0 ? dividend : whole), x[i]); /* 0 times infinity is a NaN */
+    }
+}
+
+static void remainder_float(void *to, const void *left, const void *right, int64_t count, binary_mode mode) {
+    float x[SOME], y[SOME], rest[SOME];
+    const int64_t filled = count < SOME ? count : SOME;
+    for (int64_t i = 0; i < filled; i++) {
+        x[i] = *(const float *)left;
+        y[i] = *(const float *)right;
+    }
+    for (int64_t first = 0; first < count; first += SOME) {
+        const int64_t some = count - first < SOME ? count - first : SOME;
+        if (mode != LEFT_SINGLE) memcpy(x, (const float *)left + first, (size_t)some * sizeof *x);
+        if (mode != RIGHT_SINGLE) memcpy(y, (const float *)right + first, (size_t)some * sizeof *y);
+        remainders_of(x, y, rest, some);
+        if (!all_modest(x, y, some))
+            for (int64_t i = 0; i < some; i++)
+                if (!IS_MODEST(x[i], y[i])) rest[i] = fmodf(x[i], y[i]);
+        memcpy((float *)to + first, rest, (size_t)some * sizeof *rest);
+    }
+}
+
+static void remainder_float_single(void *to, const void *left, const void *right) {
+    *(float *)to = fmodf(*(const float *)left, *(const float *)right);
+}
 
 typedef struct binary_entry {
     binary_function *function;
