@@ -154,8 +154,8 @@ BINARY_COMPARE(greater, a > b)
 BINARY_COMPARE(less_or_equal, a <= b)
 BINARY_COMPARE(greater_or_equal, a >= b)
 
-/* fmod of floats, in double: a quotient below 2^29 times b has no more digits than a double, so that what it leaves of a is exact; where the
- * quotient was rounded up to a whole number, b is added again. For larger ones the C library is asked. */
+/* fmod of floats, in double: a quotient below 2^29 times b has no more digits than a double, so that what it leaves of a is exact; where
+ * the quotient was rounded up to a whole number, b is added again. For larger ones the C library is asked. */
 enum { SOME = 256 };
 #define IS_MODEST(x, y) (rt_absolute(x) < rt_absolute(y) * 0x1p28f)
 

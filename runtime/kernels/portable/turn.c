@@ -147,10 +147,12 @@ WIDE INLINE void turn_square_16(__m512i *a, __m512i *b) {
 #define STORE_BYTES(at, x) _mm512_mask_storeu_epi8(at, (__mmask64)written, x)
 
 /* SIDE columns of a line of memory each, or what is left of them: whole lines are written at once, so that it does not matter how far
- * apart they lie. Masks, even if all are set, keep compilers from loading what they use twice. The `parts` elements of a word are those of so many rows. */
+ * apart they lie. Not inlined, and with masks even if all are set: compilers would load what they use twice, and keep half of it in memory.
+ * The `parts` elements of a word are those of so many rows. */
 #define TURN_WIDE(name, target, type, parts, LOAD, STORE)                                                    \
-    target INLINE void name##_square(const type *x, int64_t x_row, int64_t rows, int64_t columns,            \
-                                     uint64_t read, uint64_t written, type *y, int64_t y_row) {              \
+    target static __attribute__((noinline)) void name##_square(const type *x, int64_t x_row, int64_t rows,   \
+                                                               int64_t columns, uint64_t read,               \
+                                                               uint64_t written, type *y, int64_t y_row) {   \
         __m512i a[SIDE], b[SIDE];                                                                            \
         _Pragma("GCC unroll 16") for (int i = 0; i < SIDE; i++) {                                            \
             a[i] = i * (parts) < rows ? LOAD(x + i * (parts)*x_row) : _mm512_setzero_si512();                \
@@ -173,9 +175,7 @@ WIDE INLINE void turn_square_16(__m512i *a, __m512i *b) {
                 type *to = y + c * y_row + r;                                                                \
                 const int64_t high = rows - r < ROWS ? rows - r : ROWS;                                      \
                 const uint64_t read = first_lanes(columns - c), written = first_lanes(rows - r);             \
-                if (wide == SIDE && high == ROWS)                                                            \
-                    name##_square(from, x_row, ROWS, SIDE, read, written, to, y_row);                        \
-                else name##_square(from, x_row, high, wide, read, written, to, y_row);                       \
+                name##_square(from, x_row, high, wide, read, written, to, y_row);                            \
             }                                                                                                \
         }                                                                                                    \
     }

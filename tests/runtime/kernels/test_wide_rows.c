@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_wide_rows.c: pools over rows, reductions of rows, matrices that are turned, what is repeated, casts and remainders, of all lengths, where
- * registers begin, end and are not full, with NaNs and the ends of ranges among the numbers: what loops give that are written down here. */
+/* test_wide_rows.c: pools over rows, reductions of rows, matrices that are turned, what is repeated, casts and remainders, of all lengths,
+ * where registers begin, end and are not full, with NaNs and the ends of ranges among the numbers: what loops give that are written here. */
 #include "tests/support/application.h"
 #include <math.h>
 #include <setjmp.h>
