@@ -228,8 +228,8 @@ base_status import_convert_ms_dynamic_quantize_matmul(import_node *n) {
     return expr_finish(n, scaled(n, product, made[1], n->inputs[2], expr_input(n, 4)));
 }
 
-/* alpha (A - a0) (B - b0) a_scale b_scale, and C, which has the scale of the product already; quantised where there is a scale
- * for it. */
+/* alpha (A - a0) (B - b0) a_scale b_scale, and C, which has the scale of the product already; divided by the result's scale, where
+ * there is one. Quantised where there is a zero point, whose type is the result's. */
 base_status import_convert_ms_qgemm(import_node *n) {
     static const int64_t turned[] = {1, 0};
     base_status status = expr_need_dtype(n, n->inputs[0]);
@@ -242,7 +242,9 @@ base_status import_convert_ms_qgemm(import_node *n) {
     if (c) product = expr_binary(n, OP_ADD, product, c);
     if (alpha != 1) scale = expr_binary(n, OP_MUL, scale, expr_number(n, scale, alpha));
     ir_value *y = scaled(n, product, scale, n->inputs[4], NULL);
-    if (expr_input(n, 7)) y = quantized(n, y, n->inputs[7], expr_input(n, 8), n->inputs[0]);
+    ir_value *y_scale = expr_input(n, 7), *y_zero = expr_input(n, 8);
+    if (y_zero) y = quantized(n, y, y_scale ? y_scale : expr_number(n, y, 1), y_zero, n->inputs[0]);
+    else if (y_scale) y = expr_binary(n, OP_DIV, y, scalar(n, y_scale));
     return expr_finish(n, y);
 }
 

@@ -291,5 +291,14 @@ tokens = np.int64([5, 6, 7, 8])
 gives('BifurcationDetector', [tokens, np.int64([4]), np.int64([1]), np.int64([6, 9, 9, 9])], [np.int64([4, 6, 9]), np.int64([-1])], min_ngram_size=1, max_ngram_size=2)
 gives('BifurcationDetector', [tokens, np.int64([5, 6]), np.int64([0])], [np.int64([5, 6]), np.int64([2])], min_ngram_size=1, max_ngram_size=3)
 
+# Without a zero point the result stays in floats, and has its scale all the same; without a scale, that is 1.
+a, b, half = np.uint8([[7, 200], [31, 4]]), np.int8([[3, -90], [-5, 66]]), np.float32(0.5)
+y = (a.astype(int) - 9) @ (b.astype(int) - 2) * 0.25
+operands = [a, half, np.uint8(9), b, half, np.int8(2), None]
+gives('QGemm', [*operands, np.float32(8)], [F(y / 8)])
+gives('QGemm', operands[:6], [F(y)])
+gives('QGemm', [*operands, np.float32(64), np.int8(-3)], [np.int8(np.clip(np.rint(y / 64) - 3, -128, 127))])
+gives('QGemm', [*operands, None, np.uint8(100)], [np.uint8(np.clip(np.rint(y) + 100, 0, 255))])
+
 print('%d passed, %d failed' % (passed, failed))
 sys.exit(failed > 0)
