@@ -2,6 +2,7 @@
 /* activation.c: activations that are fused into other operators; see activation.h. */
 #include "runtime/kernels/portable/activation.h"
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/vector_math.h"
 #include "runtime/kernels/portable/vector_math_512.h"
 #include <math.h>
@@ -147,14 +148,14 @@ AVX512 static void gate_wide(const rt_activation *activation, float *data, int64
         _mm512_storeu_ps(data + i, _mm512_div_ps(swish ? x : one, gate));
     }
     if (i == count) return;
-    const __mmask16 some = (__mmask16)((1u << (count - i)) - 1);
+    const __mmask16 some = rt_first_lanes_16(count - i);
     const __m512 x = _mm512_maskz_loadu_ps(some, data + i), gate = rt_one_and_exp_16(x, &with);
     _mm512_mask_storeu_ps(data + i, some, _mm512_div_ps(swish ? x : one, gate));
 }
 
 AVX512 static void gelu_wide(float *data, int64_t count) {
     for (int64_t i = 0; i < count; i += 16) {
-        const __mmask16 some = count - i < 16 ? (__mmask16)((1u << (count - i)) - 1) : 0xffff;
+        const __mmask16 some = rt_first_lanes_16(count - i);
         __m512 x = _mm512_maskz_loadu_ps(some, data + i);
         rt_gelu_vectors(&x, 1, true);
         _mm512_mask_storeu_ps(data + i, some, x);

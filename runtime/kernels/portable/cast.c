@@ -8,6 +8,7 @@
  */
 #include "ir/operators/small.h"
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
 #include <errno.h>
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -106,8 +107,7 @@ enum { FLOATS = 16 };
     wide static void name(void *to, const void *from, int64_t count) {                                       \
         target *y = to;                                                                                      \
         for (int64_t i = 0; i < count; i += FLOATS) {                                                        \
-            const int64_t left = count - i;                                                                  \
-            const __mmask16 some = (__mmask16)(left < FLOATS ? (1u << left) - 1 : 0xffffu);                  \
+            const __mmask16 some = rt_first_lanes_16(count - i);                                             \
             const __m512 x = _mm512_maskz_loadu_ps(some, (const float *)from + i);                           \
             const __mmask16 real = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);                                     \
             cut;                                                                                             \

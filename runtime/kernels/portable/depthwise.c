@@ -14,6 +14,7 @@
 #include "runtime/kernels/portable/activation.h"
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/vector_math_512.h"
 #include <math.h>
 #include <string.h>
@@ -342,7 +343,7 @@ AVX512 static output_row row_of_block(const depthwise_job *job, int64_t image, i
                       .output_width = s->output[1],
                       .left = s->before[1],
                       .pixel = s->innermost ? s->channels : LANES,
-                      .channels = rest < LANES ? (__mmask16)((1u << rest) - 1) : 0xffff,
+                      .channels = rt_first_lanes_16(rest),
                       .activation = &s->activation};
     row.limits = rt_activation_limits(row.activation, &row.low, &row.high);
     row.gate = rt_gate_512_of(row.activation->kind == RT_ACTIVATION_SWISH ? row.activation->alpha : 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* digits.c: implements digits.h. */
 #include "runtime/kernels/portable/digits.h"
+#include "runtime/kernels/portable/lanes.h"
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #include <string.h>
@@ -89,7 +90,7 @@ typedef struct layout {
 /* Some of the first `rest` bytes from `from` on; those after them are 0. */
 WITH_BYTES static inline __m512i bytes_of(const uint8_t *from, int64_t rest) {
     if (rest >= WEIGHTS) return _mm512_loadu_si512(from);
-    return _mm512_maskz_loadu_epi8((UINT64_C(1) << rest) - 1, from);
+    return _mm512_maskz_loadu_epi8(rt_first_lanes_64(rest), from);
 }
 
 WITH_BYTES static inline __attribute__((always_inline)) void dots(const group *x,

@@ -2,25 +2,16 @@
 /* expand.c: Expand and Tile: a tensor repeated along its axes. Both are a strided copy in which repeated
  * dimensions have stride 0; the shape of the result says how often. What is repeated is made once, and then copied from what has been
  * written: long stretches, wherever there are some. */
+#include "runtime/kernels/portable/spans.h"
 #include "runtime/kernels/portable/spread.h"
-#include <string.h>
 
 typedef struct repeat_state {
     rt_loop loop;
     size_t size;
 } repeat_state;
 
-/* How many bytes are copied at once of what has been written: so that it is near. SHORT: at most so many are copied without a call. */
-enum { NEAR = 16384, SHORT = 256, WORD = 16, TASKS = 4 };
-
-static inline void copy_bytes(char *to, const char *from, size_t bytes) {
-    if (bytes < WORD || bytes > SHORT) {
-        memcpy(to, from, bytes);
-        return;
-    }
-    for (size_t i = 0; i + WORD <= bytes; i += WORD) memcpy(to + i, from + i, WORD);
-    memcpy(to + bytes - WORD, from + bytes - WORD, WORD);
-}
+/* How many bytes are copied at once of what has been written: so that it is near. */
+enum { NEAR = 16384, TASKS = 4 };
 
 /* The first of `times` blocks of `bytes` is there: the others. */
 static void repeat_block(char *to, size_t bytes, int64_t times) {
@@ -28,7 +19,7 @@ static void repeat_block(char *to, size_t bytes, int64_t times) {
     for (size_t filled = bytes; filled < all;) {
         const size_t some = filled < most ? filled : most, rest = all - filled;
         const size_t next = some < rest ? some : rest;
-        copy_bytes(to + filled, to, next);
+        rt_copy_short(to + filled, to, next);
         filled += next;
     }
 }
@@ -42,7 +33,7 @@ static void make_part(const repeat_state *state, int32_t dimension, char *to, co
     const size_t size = state->size;
     if (dimension == last) {
         if (stride[last] == 0) rt_stretch(to, from, 1, extent, size);
-        else copy_bytes(to, from, (size_t)extent * size);
+        else rt_copy_short(to, from, (size_t)extent * size);
     } else if (dimension == last - 1 && stride[last] == 0 && stride[dimension] == 1) {
         rt_stretch(to, from, extent, loop->dims[last], size);
     } else {

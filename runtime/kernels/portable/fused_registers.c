@@ -78,11 +78,6 @@ struct rt_registers {
 
 #define EACH _Pragma("GCC unroll 8") for (int j = 0; j < TOGETHER; j++)
 
-/* What is not there of the last piece is not touched: `left` elements are there from this register on. */
-RT_MATH_512 static inline __mmask16 mask_of(int64_t left) {
-    return left >= LANES ? (__mmask16)0xffff : left <= 0 ? (__mmask16)0 : (__mmask16)((1U << left) - 1);
-}
-
 /* An element of the short row that a register holds. Of those that are not there it is the last one that is. */
 static inline int64_t row_of(int64_t element, int64_t count) {
     return element < count ? element : count - 1;
@@ -92,9 +87,9 @@ static inline int64_t row_of(int64_t element, int64_t count) {
     case (code) + RUNS:                                                                                      \
         EACH {                                                                                               \
             const float *from = at[k] + first + j * LANES;                                                   \
-            const __m512 a = x[j],                                                                           \
-                         b = whole ? _mm512_loadu_ps(from)                                                   \
-                                   : _mm512_maskz_loadu_ps(mask_of(count - first - j * LANES), from);        \
+            const __m512 a = x[j], b = whole ? _mm512_loadu_ps(from)                                         \
+                                             : _mm512_maskz_loadu_ps(                                        \
+                                                   rt_first_lanes_16(count - first - j * LANES), from);      \
             (void)a;                                                                                         \
             x[j] = (expression);                                                                             \
         }                                                                                                    \
@@ -273,7 +268,7 @@ run_piece(const rt_registers *registers, const float *const *at, void *to, int64
     EACH {
         float *target = (float *)to + first + j * LANES;
         if (whole) _mm512_storeu_ps(target, x[j]);
-        else _mm512_mask_storeu_ps(target, mask_of(count - first - j * LANES), x[j]);
+        else _mm512_mask_storeu_ps(target, rt_first_lanes_16(count - first - j * LANES), x[j]);
     }
 }
 

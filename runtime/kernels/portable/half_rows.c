@@ -24,8 +24,7 @@ AVX512_INLINE __m256i narrow(__m512 floats, bool brain) {
 
 /* The lanes of register `at` of a row that hold some of `count` elements. */
 static inline __mmask16 lanes_of(int64_t count, int64_t at) {
-    const int64_t rest = count - at * LANES;
-    return (__mmask16)(rest >= LANES ? 0xffffU : rest > 0 ? (1U << rest) - 1 : 0);
+    return rt_first_lanes_16(count - at * LANES);
 }
 
 AVX512_INLINE void load_rows(bool brain, const uint16_t *from, int64_t step, int64_t rows, int64_t count,

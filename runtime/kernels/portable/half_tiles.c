@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* half_tiles.c: see half_tiles.h. A register of pairs becomes two of floats, which all rows of a tile are multiplied with. */
 #include "runtime/kernels/portable/half_tiles.h"
+#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/pair_tiles.h"
 #include <string.h>
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -126,10 +127,6 @@ void rt_half_tiles_run(const rt_half_tiles *tiles) {
 
 enum { TOGETHER = 8 /* rows that are read at once */, ASK_AHEAD = 8, DOTS = 8 };
 
-static __mmask16 lanes_of(int64_t count) {
-    return (__mmask16)(count < RT_PANEL ? (1U << count) - 1 : 0xffffU);
-}
-
 /* 16 elements at most as floats. */
 AVX512_INLINE __m512 load_floats(const uint16_t *from, bool brain, __mmask16 mask) {
     const __m256i halves = _mm256_maskz_loadu_epi16(mask, from);
@@ -143,7 +140,7 @@ AVX512_INLINE void add_row(bool brain, const float *a, const uint16_t *b, int64_
         const int64_t rows = least(depth - k, TOGETHER);
         const bool ask = k + ASK_AHEAD + TOGETHER <= depth + after;
         for (int64_t j = 0; j < columns; j += RT_PANEL) {
-            const __mmask16 mask = lanes_of(columns - j);
+            const __mmask16 mask = rt_first_lanes_16(columns - j);
             const uint16_t *from = b + k * b_depth + j;
             __m512 sum = _mm512_maskz_loadu_ps(mask, y + j);
             for (int r = 0; r < TOGETHER && ask && j % (2 * RT_PANEL) == 0; r++)
@@ -184,7 +181,7 @@ AVX512_INLINE void add_dots(bool brain, const float *a, const uint16_t *b, int64
         __m512 sums[DOTS];
         _Pragma("GCC unroll 8") for (int i = 0; i < DOTS; i++) sums[i] = _mm512_setzero_ps();
         for (int64_t k = 0; k < depth; k += RT_PANEL) {
-            const __mmask16 mask = lanes_of(depth - k);
+            const __mmask16 mask = rt_first_lanes_16(depth - k);
             const __m512 left = _mm512_maskz_loadu_ps(mask, a + k);
             _Pragma("GCC unroll 8") for (int i = 0; i < DOTS; i++) {
                 if (i < wide)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* integer_product.c: blocks of products of 8-bit integers; see integer_product.h. */
 #include "runtime/kernels/portable/integer_product.h"
+#include "runtime/kernels/portable/lanes.h"
 #include <string.h>
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -443,7 +444,7 @@ __attribute__((target("avx512bw,avx512vnni"))) static int32_t copy_row(const uin
     __m512i sum = _mm512_setzero_si512();
     for (int64_t i = 0; i < count; i += 64) {
         const int64_t left = count - i;
-        const __mmask64 mask = left < 64 ? ((__mmask64)1 << left) - 1 : ~(__mmask64)0;
+        const __mmask64 mask = rt_first_lanes_64(left);
         const __m512i bytes =
             _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, from + i), _mm512_maskz_mov_epi8(mask, change));
         sum = _mm512_dpbusd_epi32(sum, ones, bytes);

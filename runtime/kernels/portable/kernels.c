@@ -106,42 +106,33 @@ AVX512 static inline __attribute__((always_inline)) __m256i narrowed(__m512 wide
     return _mm256_mask_mov_epi16(halves, nan, _mm512_cvtepi32_epi16(one));
 }
 
-/* Fewer lanes than a vector has are written through a mask, which takes longer. */
-AVX512 static void half_load_512(float *to, const uint16_t *from, int64_t count) {
-    int64_t i = 0;
-    for (; i + 16 <= count; i += 16)
-        _mm512_storeu_ps(to + i, widened(_mm256_loadu_si256((const __m256i *)(const void *)(from + i))));
-    if (i == count) return;
-    const __mmask16 lanes = (__mmask16)((1U << (count - i)) - 1);
-    _mm512_mask_storeu_ps(to + i, lanes, widened(_mm256_maskz_loadu_epi16(lanes, from + i)));
-}
+/* Converts 16 elements at a time. Fewer, the last ones, are written through a mask, which takes longer. */
+#define CONVERT_512(name, target, source, ALL, SOME)                                                         \
+    AVX512 static void name(target *to, const source *from, int64_t count) {                                 \
+        const int64_t whole = count - count % 16;                                                            \
+        for (int64_t i = 0; i < whole; i += 16) ALL(from + i, to + i);                                       \
+        if (whole < count) SOME(from + whole, to + whole, rt_first_lanes_16(count - whole));                 \
+    }
 
-AVX512 static void half_store_512(uint16_t *to, const float *from, int64_t count) {
-    int64_t i = 0;
-    for (; i + 16 <= count; i += 16)
-        _mm256_storeu_si256((__m256i *)(void *)(to + i), narrowed(_mm512_loadu_ps(from + i)));
-    if (i == count) return;
-    const __mmask16 lanes = (__mmask16)((1U << (count - i)) - 1);
-    _mm256_mask_storeu_epi16(to + i, lanes, narrowed(_mm512_maskz_loadu_ps(lanes, from + i)));
-}
-
-AVX512 static void brain_load_512(float *to, const uint16_t *from, int64_t count) {
-    int64_t i = 0;
-    for (; i + 16 <= count; i += 16) _mm512_storeu_ps(to + i, RT_LOAD_BRAIN_16(, from + i));
-    if (i == count) return;
-    const __mmask16 lanes = (__mmask16)((1U << (count - i)) - 1);
-    const __m512i words = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, from + i));
-    _mm512_mask_storeu_epi32(to + i, lanes, _mm512_slli_epi32(words, 16));
-}
-
-AVX512 static void brain_store_512(uint16_t *to, const float *from, int64_t count) {
-    int64_t i = 0;
-    for (; i + 16 <= count; i += 16) RT_STORE_BRAIN_16(_mm512_loadu_ps(from + i), to + i);
-    if (i == count) return;
-    const __mmask16 lanes = (__mmask16)((1U << (count - i)) - 1);
-    const __m512i words = rt_brains_16(_mm512_maskz_loadu_ps(lanes, from + i));
-    _mm256_mask_storeu_epi16(to + i, lanes, _mm512_cvtepi32_epi16(words));
-}
+#define WIDEN_HALVES(from, to)                                                                               \
+    _mm512_storeu_ps(to, widened(_mm256_loadu_si256((const __m256i *)(const void *)(from))))
+#define WIDEN_SOME_HALVES(from, to, lanes)                                                                   \
+    _mm512_mask_storeu_ps(to, lanes, widened(_mm256_maskz_loadu_epi16(lanes, from)))
+#define NARROW_HALVES(from, to) _mm256_storeu_si256((__m256i *)(void *)(to), narrowed(_mm512_loadu_ps(from)))
+#define NARROW_SOME_HALVES(from, to, lanes)                                                                  \
+    _mm256_mask_storeu_epi16(to, lanes, narrowed(_mm512_maskz_loadu_ps(lanes, from)))
+#define WIDEN_BRAINS(from, to) _mm512_storeu_ps(to, RT_LOAD_BRAIN_16(, from))
+#define WIDEN_SOME_BRAINS(from, to, lanes)                                                                   \
+    _mm512_mask_storeu_epi32(                                                                                \
+        to, lanes, _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, from)), 16))
+#define NARROW_BRAINS(from, to) RT_STORE_BRAIN_16(_mm512_loadu_ps(from), to)
+#define NARROW_SOME_BRAINS(from, to, lanes)                                                                  \
+    _mm256_mask_storeu_epi16(to, lanes,                                                                      \
+                             _mm512_cvtepi32_epi16(rt_brains_16(_mm512_maskz_loadu_ps(lanes, from))))
+CONVERT_512(half_load_512, float, uint16_t, WIDEN_HALVES, WIDEN_SOME_HALVES)
+CONVERT_512(half_store_512, uint16_t, float, NARROW_HALVES, NARROW_SOME_HALVES)
+CONVERT_512(brain_load_512, float, uint16_t, WIDEN_BRAINS, WIDEN_SOME_BRAINS)
+CONVERT_512(brain_store_512, uint16_t, float, NARROW_BRAINS, NARROW_SOME_BRAINS)
 
 /* The last vector begins where it ends with the others' elements; fewer than a vector holds, and vectors with a NaN, are left to the loops
  * above. */

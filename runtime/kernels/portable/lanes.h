@@ -3,6 +3,7 @@
 #ifndef OURO_LANES_H
 #define OURO_LANES_H
 
+#include "runtime/kernels/portable/lanes.h"
 #include <stdint.h>
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
@@ -33,6 +34,15 @@ typedef float rt_floats_16 __attribute__((vector_size(64), may_alias));
     _mm512_castsi512_ps(_mm512_slli_epi32(                                                                   \
         _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(at))), 16))
 #endif
+
+/* A mask of the first `count` of 64 lanes, or of 16: of none where `count` is negative, of all where there are not as many. */
+static inline uint64_t rt_first_lanes_64(int64_t count) {
+    return count >= 64 ? UINT64_MAX : count > 0 ? (UINT64_C(1) << count) - 1 : 0;
+}
+
+static inline uint16_t rt_first_lanes_16(int64_t count) {
+    return (uint16_t)rt_first_lanes_64(count);
+}
 
 #if defined(__x86_64__) && defined(__GNUC__)
 /* Whether the machine converts float16 by instructions. For machines that are known to have AVX2, so that the system saves such registers. */

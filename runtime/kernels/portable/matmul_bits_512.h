@@ -5,17 +5,13 @@
 #ifndef OURO_MATMUL_BITS_512_H
 #define OURO_MATMUL_BITS_512_H
 
+#include "runtime/kernels/portable/lanes.h"
 #include <immintrin.h>
 
 enum { LANES_512 = 16, GROUP_512 = LANES_512 * 4 /* bytes */ };
 
 #define AVX512 __attribute__((target("avx512f")))
 #define AVX512_INLINE AVX512 static inline __attribute__((always_inline))
-
-/* The first `count` of sixteen lanes. */
-static inline __mmask16 first_lanes(int64_t count) {
-    return (__mmask16)(count < LANES_512 ? (1U << count) - 1 : 0xffffU);
-}
 
 /* What the functions below read: four columns or one, of `blocks` blocks each. */
 typedef struct columns_512 {
@@ -36,7 +32,7 @@ AVX512_INLINE __m512 spread_512(const float *of_blocks, int64_t first, const col
     if (of->large) return _mm512_set1_ps(of_blocks[first]);
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const int64_t rest = of->blocks - first, most = GROUP_512 >> of->shift;
-    const __m512 all = _mm512_maskz_loadu_ps(first_lanes(rest < most ? rest : most), of_blocks + first);
+    const __m512 all = _mm512_maskz_loadu_ps(rt_first_lanes_16(rest < most ? rest : most), of_blocks + first);
     return _mm512_permutexvar_ps(_mm512_srli_epi32(lane, (unsigned)(of->shift - 2)), all);
 }
 
@@ -45,7 +41,7 @@ AVX512_INLINE void add_group_512(const float *x, const columns_512 *of, int coun
                                  bool levelled, bool same, bool whole, __m512 *total) {
     const int elements = 32 / bits; /* of a word */
     const int64_t first = from >> of->shift;
-    const __mmask16 some = first_lanes(((of->blocks << of->shift) - from) / 4);
+    const __mmask16 some = rt_first_lanes_16(((of->blocks << of->shift) - from) / 4);
     const __m512 start = same ? spread_512(of->sums, first, of) : _mm512_setzero_ps();
     __m512i word[TOGETHER];
     __m512 own[TOGETHER];
@@ -92,7 +88,7 @@ AVX512_INLINE void dots_512(const float *x, const columns_512 *of, int count, in
         add_group_512(x, of, count, from, bits, levelled, same, true, total);
     if (from < bytes) add_group_512(x, of, count, from, bits, levelled, same, false, total);
     for (int64_t b = 0; b < of->blocks && !levelled && !same; b += LANES_512) {
-        const __mmask16 some = first_lanes(of->blocks - b);
+        const __mmask16 some = rt_first_lanes_16(of->blocks - b);
         const __m512 sum = _mm512_maskz_loadu_ps(some, of->sums + b);
         _Pragma("GCC unroll 4") for (int c = 0; c < count; c++) {
             const __m512 shifted = _mm512_mul_ps(_mm512_maskz_loadu_ps(some, of->zeros[c] + b), sum);

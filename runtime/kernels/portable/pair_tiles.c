@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pair_tiles.c: see pair_tiles.h. A register holds a pair of each column of a panel; a pair of a row is in all of its lanes. */
 #include "runtime/kernels/portable/pair_tiles.h"
+#include "runtime/kernels/portable/lanes.h"
 #include <string.h>
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -28,15 +29,6 @@ static void pack_panel(const uint16_t *b, int64_t b_depth, int64_t b_column, int
 
 /* ---- packing --------------------------------------------------------------------------------------------- */
 
-/* The first `count` of 16 or 32 lanes. */
-static inline __mmask16 of_16(int64_t count) {
-    return (__mmask16)(count < 16 ? (1U << count) - 1 : 0xffffU);
-}
-
-static inline __mmask32 of_32(int64_t count) {
-    return count < 32 ? (UINT32_C(1) << count) - 1 : UINT32_MAX;
-}
-
 /* Elements of two rows in turns: the first 16 of each, or the others. */
 WORDS static inline __attribute__((always_inline)) __m512i in_turns(__m512i even, __m512i odd, bool others) {
     const __m512i first = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39,
@@ -49,7 +41,7 @@ WORDS static void pack_rows(const uint16_t *b, int64_t b_depth, int64_t depth, i
                             uint16_t *panels) {
     const int64_t step = rt_pairs_of(depth) * RT_PAIR_ELEMENTS;
     for (int64_t j = 0; j < columns; j += 2 * RT_PANEL) {
-        const __mmask32 mask = of_32(columns - j);
+        const __mmask32 mask = (__mmask32)rt_first_lanes_64(columns - j);
         const bool both = columns - j > RT_PANEL;
         uint16_t *to = panels + j / RT_PANEL * step;
         for (int64_t k = 0; k < depth; k += 2, to += RT_PAIR_ELEMENTS) {
@@ -97,7 +89,7 @@ WORDS static void pack_columns(const uint16_t *b, int64_t b_column, int64_t dept
         const uint16_t *from = b + j * b_column;
         const int64_t wide = least(columns - j, RT_PANEL);
         for (int64_t pair = 0; pair < pairs; pair += 16) {
-            const __mmask32 mask = of_32(depth - 2 * pair);
+            const __mmask32 mask = (__mmask32)rt_first_lanes_64(depth - 2 * pair);
             __m512i rows[16];
             _Pragma("GCC unroll 16") for (int i = 0; i < 16; i++) rows[i] =
                 i < wide ? _mm512_maskz_loadu_epi16(mask, from + i * b_column + 2 * pair)
@@ -206,7 +198,7 @@ void rt_pair_tiles_run(const rt_pair_tiles *tiles) {
             tiles_of[rows][width](tiles->pairs, a, tiles->a_row * size, tiles->a_pair * size,
                                   (const char *)(tiles->panels + column / RT_PANEL * step), step * size,
                                   tiles->c + row * tiles->c_row + column, tiles->c_row, tiles->add,
-                                  of_16(least(left, wide) - wide + RT_PANEL));
+                                  rt_first_lanes_16(least(left, wide) - wide + RT_PANEL));
             column += wide;
         }
     }
@@ -249,14 +241,15 @@ PAIRS void rt_pair_row(const uint16_t *a, const uint16_t *b, int64_t b_depth, in
             const uint16_t *from = b + k * b_depth + j;
             for (int r = 0; r < 2 * TOGETHER && ask; r++)
                 __builtin_prefetch(from + (ASK_AHEAD + r) * b_depth);
-            add_pairs(left, from, b_depth, TOGETHER, false, of_32(columns - j), y + j);
+            add_pairs(left, from, b_depth, TOGETHER, false, (__mmask32)rt_first_lanes_64(columns - j), y + j);
         }
     }
     for (; k < depth; k += 2) {
         const bool whole = k + 1 < depth;
         const __m512bh left = pair_at(a + k, whole);
         for (int64_t j = 0; j < columns; j += 32)
-            add_pairs(&left, b + k * b_depth + j, b_depth, 1, !whole, of_32(columns - j), y + j);
+            add_pairs(&left, b + k * b_depth + j, b_depth, 1, !whole,
+                      (__mmask32)rt_first_lanes_64(columns - j), y + j);
     }
 }
 
@@ -280,7 +273,7 @@ PAIRS void rt_pair_dots(const uint16_t *a, const uint16_t *b, int64_t b_column, 
         __m512 sums[DOTS];
         _Pragma("GCC unroll 16") for (int i = 0; i < DOTS; i++) sums[i] = _mm512_setzero_ps();
         for (int64_t k = 0; k < depth; k += 32) {
-            const __mmask32 mask = of_32(depth - k);
+            const __mmask32 mask = (__mmask32)rt_first_lanes_64(depth - k);
             const __m512bh left = (__m512bh)_mm512_maskz_loadu_epi16(mask, a + k);
             _Pragma("GCC unroll 16") for (int i = 0; i < DOTS; i++) {
                 if (i < wide)
@@ -288,7 +281,7 @@ PAIRS void rt_pair_dots(const uint16_t *a, const uint16_t *b, int64_t b_column, 
                         sums[i], left, (__m512bh)_mm512_maskz_loadu_epi16(mask, from + i * b_column + k));
             }
         }
-        _mm512_mask_storeu_ps(y + j, of_16(wide), sums_of(sums));
+        _mm512_mask_storeu_ps(y + j, rt_first_lanes_16(wide), sums_of(sums));
     }
 }
 

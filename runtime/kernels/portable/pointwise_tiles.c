@@ -73,19 +73,15 @@ static const rt_pointwise_tiles tiles_plain = {.lanes = 4, .run = NAMES(plain)};
 #define AVX512 __attribute__((target("avx512f")))
 #define ADD_8(sum, left, right) ((sum) = _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum))
 #define ADD_16(sum, left, right) ((sum) = _mm512_fmadd_ps(_mm512_set1_ps(left), right, sum))
-#define LOAD_SOME(sum, at, count) ((sum) = _mm512_maskz_loadu_ps(first_lanes(count), at))
-#define STORE_SOME(at, sum, count) _mm512_mask_storeu_ps(at, first_lanes(count), sum)
-
-static inline __mmask16 first_lanes(int64_t count) {
-    return (__mmask16)(count >= 16 ? 0xffff : (1u << count) - 1);
-}
+#define LOAD_SOME(sum, at, count) ((sum) = _mm512_maskz_loadu_ps(rt_first_lanes_16(count), at))
+#define STORE_SOME(at, sum, count) _mm512_mask_storeu_ps(at, rt_first_lanes_16(count), sum)
 
 AVX512 static void copy_edge(const float *x, int64_t points, int64_t depth, int64_t count, float *panel) {
     enum { WIDE = 16 };
     const int64_t second = count > WIDE ? count - WIDE : 0;
     for (int64_t k = 0; k < depth; k++, x += points, panel += 2 * WIDE) {
-        _mm512_store_ps(panel, _mm512_maskz_loadu_ps(first_lanes(count), x));
-        if (second) _mm512_store_ps(panel + WIDE, _mm512_maskz_loadu_ps(first_lanes(second), x + WIDE));
+        _mm512_store_ps(panel, _mm512_maskz_loadu_ps(rt_first_lanes_16(count), x));
+        if (second) _mm512_store_ps(panel + WIDE, _mm512_maskz_loadu_ps(rt_first_lanes_16(second), x + WIDE));
     }
 }
 

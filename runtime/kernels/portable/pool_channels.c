@@ -183,7 +183,7 @@ WIDE static void maximum_line_wide(const image *shape, const float *restrict x, 
                 maximum_2(&window, 0xffff, y + c);
                 c += 2 * LANES;
             } else {
-                maximum_1(&window, (__mmask16)(rest < LANES ? (1u << rest) - 1 : 0xffff), y + c);
+                maximum_1(&window, rt_first_lanes_16(rest), y + c);
                 c += LANES;
             }
         }

@@ -78,9 +78,7 @@ WIDE static inline __m512 shifted(__m512 a, __m512 b, int64_t from) {
 
 /* The lanes of a vector from position `first` of a line on that lie in the line. */
 static inline __mmask16 lanes_inside(int64_t first, int64_t width) {
-    const int64_t low = first < 0 ? -first : 0,
-                  high = width - first < WIDE_LANES ? width - first : WIDE_LANES;
-    return low < high ? (__mmask16)(((1u << high) - 1) & ~((1u << low) - 1)) : 0;
+    return (__mmask16)(rt_first_lanes_16(width - first) & ~rt_first_lanes_16(-first));
 }
 
 #define POOL_WIDE(name, ADD, NEUTRAL)                                                                        \

@@ -9,6 +9,7 @@
  */
 #include "ir/operators/small.h"
 #include "runtime/kernels/portable/integer_product.h"
+#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
 #include <math.h>
 #include <string.h>
@@ -66,12 +67,12 @@ QUANTIZE(int32_t, int8_t, -128.0f, 127.0f)
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HAS_QUANTIZE_512 __builtin_cpu_supports("avx512f")
 /* quantize_float_uint8_t and quantize_float_int8_t with the same bits: a compiler narrows 16 numbers in many steps. */
-__attribute__((target("avx512f"))) static void quantize_512(const float *x, uint8_t *y, int64_t count, float scale,
-                                                            float zero, float low, float high) {
+__attribute__((target("avx512f"))) static void quantize_512(const float *x, uint8_t *y, int64_t count,
+                                                            float scale, float zero, float low, float high) {
     const __m512 scales = _mm512_set1_ps(scale), lowest = _mm512_set1_ps(low - zero),
                  highest = _mm512_set1_ps(high - zero), shift = _mm512_set1_ps(zero);
     for (int64_t i = 0; i < count; i += 16) {
-        const __mmask16 there = (__mmask16)(count - i < 16 ? (1U << (count - i)) - 1 : 0xffff);
+        const __mmask16 there = rt_first_lanes_16(count - i);
         __m512 v = _mm512_div_ps(_mm512_maskz_loadu_ps(there, x + i), scales);
         v = _mm512_min_ps(_mm512_max_ps(v, lowest), highest); /* the right one where a NaN is */
         v = _mm512_add_ps(_mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), shift);
@@ -80,7 +81,8 @@ __attribute__((target("avx512f"))) static void quantize_512(const float *x, uint
 }
 #else
 #define HAS_QUANTIZE_512 false
-static void quantize_512(const float *x, uint8_t *y, int64_t count, float scale, float zero, float low, float high) {
+static void quantize_512(const float *x, uint8_t *y, int64_t count, float scale, float zero, float low,
+                         float high) {
     (void)x, (void)y, (void)count, (void)scale, (void)zero, (void)low, (void)high;
 }
 #endif
@@ -90,8 +92,8 @@ static void run_floats_512(const quantize_context *context, int64_t first, int64
     const bool is_signed = context->state->to == OP_INT8;
     const uint8_t *zeros = context->zero;
     const float zero = !zeros ? 0 : is_signed ? (float)(int8_t)zeros[channel] : (float)zeros[channel];
-    quantize_512((const float *)context->x + first, (uint8_t *)context->y + first, count, context->scale[channel],
-                 zero, is_signed ? -128.0f : 0.0f, is_signed ? 127.0f : 255.0f);
+    quantize_512((const float *)context->x + first, (uint8_t *)context->y + first, count,
+                 context->scale[channel], zero, is_signed ? -128.0f : 0.0f, is_signed ? 127.0f : 255.0f);
 }
 
 /* ---- from integers ------------------------------------------------------------------------------------- */

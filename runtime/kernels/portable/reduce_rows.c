@@ -18,7 +18,7 @@ typedef struct rest {
 
 static rest rest_of(int64_t length) {
     const int64_t left = length % LANES;
-    if (length < LANES) return (rest){0, (__mmask16)((1u << left) - 1)};
+    if (length < LANES) return (rest){0, rt_first_lanes_16(left)};
     return (rest){length - LANES, (__mmask16)(0xffffu << (LANES - left))};
 }
 
@@ -54,8 +54,7 @@ WIDE static void sum_rows(const float *from, int64_t length, double divisor, flo
         sums = _mm512_add_pd(sums, _mm512_shuffle_f64x2(high, last, 0x44));
         sums = _mm512_add_pd(sums, _mm512_shuffle_f64x2(high, last, 0xee));
         if (divisor != 1) sums = _mm512_div_pd(sums, _mm512_set1_pd(divisor));
-        _mm512_mask_storeu_ps(to + i, (__mmask16)((1u << rows) - 1),
-                              _mm512_castps256_ps512(_mm512_cvtpd_ps(sums)));
+        _mm512_mask_storeu_ps(to + i, rt_first_lanes_16(rows), _mm512_castps256_ps512(_mm512_cvtpd_ps(sums)));
     }
 }
 
@@ -118,7 +117,7 @@ static float last_none(const float *row, int64_t length) {
             const __m512d x = _mm512_castps_pd(low), y = _mm512_castps_pd(high);                             \
             const __m512 one = _mm512_castpd_ps(_mm512_shuffle_f64x2(x, y, 0x44)),                           \
                          other = _mm512_castpd_ps(_mm512_shuffle_f64x2(x, y, 0xee));                         \
-            _mm512_mask_storeu_ps(to + i, (__mmask16)((1u << rows) - 1), BETTER(one, other));                \
+            _mm512_mask_storeu_ps(to + i, rt_first_lanes_16(rows), BETTER(one, other));                      \
             for (int r = 0; nones >> r; r++)                                                                 \
                 if (nones >> r & 1) to[i + r] = last_none(from + (i + r) * length, length);                  \
         }                                                                                                    \

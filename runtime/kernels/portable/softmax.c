@@ -6,6 +6,7 @@
  * stays in double; half precision is computed in float.
  */
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/vector_math.h"
 #include "runtime/kernels/portable/vector_math_512.h"
 #include <math.h>
@@ -122,7 +123,7 @@ RT_MATH_512 static inline float sum_of_lanes(__m512 x) {
 /* row_float with the same bits. Four vectors side by side: each is a long chain. */
 RT_MATH_512 static void row_512(float *to, const float *from, int64_t count, bool logarithm) {
     const int64_t whole = count - count % LANES;
-    const __mmask16 rest = (__mmask16)((1U << (count - whole)) - 1);
+    const __mmask16 rest = rt_first_lanes_16(count - whole);
     __m512 best = _mm512_set1_ps(from[0]), other = best, sums = _mm512_setzero_ps();
     int64_t i = 0;
     for (; i + 2 * LANES <= whole; i += 2 * LANES) {

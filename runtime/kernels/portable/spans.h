@@ -1,16 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spans.h: short runs of bytes that are copied by many, for which a call of memcpy takes longer than the copy: rows of a band, which lie
- * apart in each channel.
+ * apart in each channel. rt_copy_short takes any number of bytes. Where all spans are alike, rt_copy_span is faster.
  */
 #ifndef OURO_SPANS_H
 #define OURO_SPANS_H
 
+#include "runtime/kernels/portable/lanes.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #endif
+
+/* As memcpy, but without a call where there are few bytes: whole words, the last of which ends where they do. */
+static inline void rt_copy_short(char *to, const char *from, size_t bytes) {
+    enum { WORD = 16, MOST = 256 };
+    if (bytes < WORD || bytes > MOST) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    for (size_t i = 0; i + WORD <= bytes; i += WORD) memcpy(to + i, from + i, WORD);
+    memcpy(to + bytes - WORD, from + bytes - WORD, WORD);
+}
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define RT_SPANS __attribute__((target("avx512f")))
@@ -25,7 +38,7 @@ RT_SPANS static inline __attribute__((always_inline)) void rt_copy_span(char *to
                                                                         size_t bytes) {
     enum { WIDE = 64 };
     if (bytes < WIDE) {
-        const __mmask16 some = (__mmask16)((1u << bytes / 4) - 1);
+        const __mmask16 some = rt_first_lanes_16((int64_t)bytes / 4);
         _mm512_mask_storeu_epi32(to, some, _mm512_maskz_loadu_epi32(some, from));
         return;
     }

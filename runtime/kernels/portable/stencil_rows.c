@@ -7,6 +7,7 @@
  * Sums of a window are made in the order of its elements, each product and its sum rounded once.
  */
 #include "runtime/kernels/portable/stencil.h"
+#include "runtime/kernels/portable/lanes.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -28,13 +29,7 @@ typedef struct image_rows {
 
 /* Lanes `first` to `end`, both of which may lie beyond the vector. */
 INLINE __mmask16 lanes_between(int64_t first, int64_t end) {
-    const uint32_t to = end >= LANES ? 0xffff
-                        : end <= 0   ? 0
-                                     : (1u << end) - 1,
-                   from = first <= 0       ? 0
-                          : first >= LANES ? 0xffff
-                                           : (1u << first) - 1;
-    return (__mmask16)(to & ~from);
+    return (__mmask16)(rt_first_lanes_16(end) & ~rt_first_lanes_16(first));
 }
 
 /* Where masks leave lanes out, the address of the first may lie outside of the image. */

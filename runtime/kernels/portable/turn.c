@@ -3,6 +3,7 @@
  * read and what is written stays in the nearest cache until all of a line has been used.
  */
 #include "runtime/kernels/portable/turn.h"
+#include "runtime/kernels/portable/lanes.h"
 #include <stdbool.h>
 #include <string.h>
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -109,11 +110,6 @@ static bool has_wide_bytes(void) {
     return has_wide() && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
 }
 
-/* A mask of as many lanes, all of 64 at most. */
-static inline uint64_t first_lanes(int64_t count) {
-    return count < 64 ? (UINT64_C(1) << count) - 1 : UINT64_MAX;
-}
-
 /* Sixteen rows a of sixteen words become columns b. */
 WIDE INLINE void turn_square_16(__m512i *a, __m512i *b) {
     _Pragma("GCC unroll 8") for (int i = 0; i < SIDE; i += 2) { /* pairs of rows */
@@ -174,7 +170,7 @@ WIDE INLINE void turn_square_16(__m512i *a, __m512i *b) {
                 const type *from = x + r * x_row + c;                                                        \
                 type *to = y + c * y_row + r;                                                                \
                 const int64_t high = rows - r < ROWS ? rows - r : ROWS;                                      \
-                const uint64_t read = first_lanes(columns - c), written = first_lanes(rows - r);             \
+                const uint64_t read = rt_first_lanes_64(columns - c), written = rt_first_lanes_64(rows - r); \
                 name##_square(from, x_row, high, wide, read, written, to, y_row);                            \
             }                                                                                                \
         }                                                                                                    \

@@ -465,7 +465,7 @@ typedef float loose_16 __attribute__((vector_size(64), may_alias, aligned(4)));
 #define LOOSE loose_16
 #define TARGET __attribute__((target("avx512f")))
 #define LIMIT RT_LIMIT_16
-#define SOME(from, count) _mm512_maskz_loadu_ps((__mmask16)((1u << (count)) - 1), from)
+#define SOME(from, count) _mm512_maskz_loadu_ps(rt_first_lanes_16(count), from)
 #define WIDEN_HALF(from) RT_LOAD_HALF_16(, from)
 #define WIDEN_BRAIN(from) RT_LOAD_BRAIN_16(, from)
 #define NARROW_HALF(floats, to) RT_STORE_HALF_16((__m512)(floats), to)
