@@ -7,6 +7,7 @@
  * memory from the heap in every step. So do cells for which the portable kernel is as fast; docs/OPERATORS.md has the
  * figures after `wins`.
  */
+#include "ir/operators/recurrent_inputs.h"
 #include "runtime/kernels/onednn/primitive.h"
 #include <stdlib.h>
 #include <string.h>
@@ -19,18 +20,6 @@ enum {
     CACHED_WEIGHTS = 1 << 17, /* floats of which one sequence alone makes good use: beyond, reading is all */
     LONG_SEQUENCE = 32        /* alone, with AVX-512: see `wins` */
 };
-
-typedef enum recurrent_input {
-    INPUT_X,
-    INPUT_W,
-    INPUT_R,
-    INPUT_BIAS,
-    INPUT_LENGTHS,
-    INPUT_H,
-    INPUT_C,
-    INPUT_PEEPHOLES,
-    INPUT_COUNT
-} recurrent_input;
 
 /* The application in oneDNN's terms. */
 typedef struct cell {
@@ -80,8 +69,8 @@ static bool read_activations(const op_call *call, cell *k) {
 
 /* All sequences are known to be of full length. */
 static bool lengths_are_full(const op_call *call, int64_t sequence) {
-    if (!op_input_present(call, INPUT_LENGTHS)) return true;
-    const op_tensor *lengths = &call->inputs[INPUT_LENGTHS];
+    if (!op_input_present(call, OP_RECURRENT_LENGTHS)) return true;
+    const op_tensor *lengths = &call->inputs[OP_RECURRENT_LENGTHS];
     int64_t count;
     if (!lengths->data || lengths->type.dtype != OP_INT32 || !op_shape_elements(&lengths->type.shape, &count))
         return false;
@@ -96,7 +85,7 @@ static bool all_floats_known(const op_call *call) {
         const op_type *type =
             i < call->input_count ? &call->inputs[i].type : &call->outputs[i - call->input_count].type;
         int64_t count;
-        if (type->dtype == OP_NONE || i == INPUT_LENGTHS) continue;
+        if (type->dtype == OP_NONE || i == OP_RECURRENT_LENGTHS) continue;
         if (type->kind != OP_KIND_TENSOR || type->dtype != OP_FLOAT) return false;
         if (!op_shape_elements(&type->shape, &count) || count == 0) return false;
     }
@@ -110,11 +99,12 @@ static bool is_wanted(const op_call *call, uint32_t output) {
 /* Reads the application; false where it is none of ours. */
 static bool read_cell(const op_call *call, cell *k) {
     const op_attributes *attributes = &call->attributes;
-    if (call->input_count < 3 || call->input_count > INPUT_COUNT) return false;
+    if (call->input_count < 3 || call->input_count > OP_RECURRENT_INPUTS) return false;
     if (op_attribute_integer(attributes, "layout", 0) != 0 || op_attribute_find(attributes, "clip") ||
         op_attribute_integer(attributes, "input_forget", 0) != 0 || !all_floats_known(call))
         return false;
-    const op_shape *x = &call->inputs[INPUT_X].type.shape, *w = &call->inputs[INPUT_W].type.shape;
+    const op_shape *x = &call->inputs[OP_RECURRENT_X].type.shape,
+                   *w = &call->inputs[OP_RECURRENT_W].type.shape;
     const bool lstm = call->code == OP_LSTM;
     *k = (cell){.lstm = lstm,
                 .gates = lstm ? 4 : 1,
@@ -122,9 +112,9 @@ static bool read_cell(const op_call *call, cell *k) {
                 .batch = x->dims[1],
                 .input = x->dims[2],
                 .directions = w->dims[0],
-                .bias = op_input_present(call, INPUT_BIAS),
-                .states = op_input_present(call, INPUT_H),
-                .peepholes = lstm && op_input_present(call, INPUT_PEEPHOLES),
+                .bias = op_input_present(call, OP_RECURRENT_BIAS),
+                .states = op_input_present(call, OP_RECURRENT_H),
+                .peepholes = lstm && op_input_present(call, OP_RECURRENT_PEEPHOLES),
                 .y = is_wanted(call, 0),
                 .last = is_wanted(call, 1) || is_wanted(call, 2)};
     k->hidden = w->dims[1] / k->gates;
@@ -133,7 +123,7 @@ static bool read_cell(const op_call *call, cell *k) {
                        ? dnnl_unidirectional_right2left
                        : dnnl_unidirectional_left2right;
     /* oneDNN has both states of an LSTM, or none. */
-    if (lstm && op_input_present(call, INPUT_C) != k->states) return false;
+    if (lstm && op_input_present(call, OP_RECURRENT_C) != k->states) return false;
     return lengths_are_full(call, k->sequence) && read_activations(call, k);
 }
 
@@ -206,17 +196,20 @@ static bool make_descriptor(const cell *k, const rt_environment *environment, rt
 
 /* W or R in the form that the descriptor wants. */
 static const dnnl_memory_desc_t *matrix_of(const rt_descriptor *open, uint32_t input) {
-    return dnnl_primitive_desc_query_md(open->descriptor, dnnl_query_weights_md, input == INPUT_W ? 0 : 1);
+    return dnnl_primitive_desc_query_md(open->descriptor, dnnl_query_weights_md,
+                                        input == OP_RECURRENT_W ? 0 : 1);
 }
 
 static size_t packed_bytes(const cell *k, const rt_descriptor *open, uint32_t input) {
-    if (input == INPUT_W || input == INPUT_R) return dnnl_memory_desc_get_size(matrix_of(open, input));
-    return (size_t)k->directions * (size_t)(input == INPUT_BIAS ? k->gates : 3) * (size_t)k->hidden *
+    if (input == OP_RECURRENT_W || input == OP_RECURRENT_R)
+        return dnnl_memory_desc_get_size(matrix_of(open, input));
+    return (size_t)k->directions * (size_t)(input == OP_RECURRENT_BIAS ? k->gates : 3) * (size_t)k->hidden *
            sizeof(float);
 }
 
 static bool is_weight(uint32_t input) {
-    return input == INPUT_W || input == INPUT_R || input == INPUT_BIAS || input == INPUT_PEEPHOLES;
+    return input == OP_RECURRENT_W || input == OP_RECURRENT_R || input == OP_RECURRENT_BIAS ||
+           input == OP_RECURRENT_PEEPHOLES;
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
@@ -277,7 +270,7 @@ static void pack_bias(const cell *k, const float *bias, float *to) {
 
 static base_status pack_matrix(const cell *k, const rt_environment *environment, const rt_descriptor *open,
                                uint32_t input, const op_tensor *source, void *packed, base_report *report) {
-    const int64_t depth = input == INPUT_W ? k->input : k->hidden, rows = k->gates * k->hidden;
+    const int64_t depth = input == OP_RECURRENT_W ? k->input : k->hidden, rows = k->gates * k->hidden;
     float *ordered = malloc((size_t)(k->directions * rows * depth) * sizeof *ordered);
     if (!ordered) return base_fail_memory(report);
     permute(source->data, gate_order, k->directions, k->gates, k->hidden * depth, ordered);
@@ -314,8 +307,8 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
     if (!is_weight(input) || !read_cell(call, &k) || !make_descriptor(&k, environment, &open))
         return rt_onednn_fail(report, "oneDNN cannot pack input %u of this recurrence", input);
     base_status status = check_packed(call, &k, &open, report);
-    if (status == BASE_OK && input == INPUT_BIAS) pack_bias(&k, source->data, packed);
-    else if (status == BASE_OK && input == INPUT_PEEPHOLES)
+    if (status == BASE_OK && input == OP_RECURRENT_BIAS) pack_bias(&k, source->data, packed);
+    else if (status == BASE_OK && input == OP_RECURRENT_PEEPHOLES)
         permute(source->data, peephole_order, k.directions, 3, k.hidden, packed);
     else if (status == BASE_OK) status = pack_matrix(&k, environment, &open, input, source, packed, report);
     rt_descriptor_close(&open);
@@ -341,13 +334,13 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     const cell *k = &own->cell;
     void *data[RT_PRIMITIVE_ARGUMENTS];
     int count = 0;
-    data[count++] = inputs[INPUT_X].data;
-    if (k->states) data[count++] = inputs[INPUT_H].data;
-    if (k->states && k->lstm) data[count++] = inputs[INPUT_C].data;
-    data[count++] = inputs[INPUT_W].data;
-    data[count++] = inputs[INPUT_R].data;
-    if (k->peepholes) data[count++] = inputs[INPUT_PEEPHOLES].data;
-    data[count++] = k->bias ? inputs[INPUT_BIAS].data : own->no_bias;
+    data[count++] = inputs[OP_RECURRENT_X].data;
+    if (k->states) data[count++] = inputs[OP_RECURRENT_H].data;
+    if (k->states && k->lstm) data[count++] = inputs[OP_RECURRENT_C].data;
+    data[count++] = inputs[OP_RECURRENT_W].data;
+    data[count++] = inputs[OP_RECURRENT_R].data;
+    if (k->peepholes) data[count++] = inputs[OP_RECURRENT_PEEPHOLES].data;
+    data[count++] = k->bias ? inputs[OP_RECURRENT_BIAS].data : own->no_bias;
     float *layer = k->y && k->directions == 1 ? outputs[0].data : (char *)scratch + own->layer_at;
     data[count++] = layer;
     for (uint32_t o = 1; k->last && o <= (k->lstm ? 2u : 1u); o++) {
@@ -382,8 +375,8 @@ static base_status add_arguments(rt_primitive *primitive, const cell *k, const r
     } arguments[] = {{true, false, DNNL_ARG_SRC_LAYER, &d.x},
                      {k->states, false, DNNL_ARG_SRC_ITER, &d.state},
                      {k->states && k->lstm, false, DNNL_ARG_SRC_ITER_C, &d.state},
-                     {true, false, DNNL_ARG_WEIGHTS_LAYER, matrix_of(open, INPUT_W)},
-                     {true, false, DNNL_ARG_WEIGHTS_ITER, matrix_of(open, INPUT_R)},
+                     {true, false, DNNL_ARG_WEIGHTS_LAYER, matrix_of(open, OP_RECURRENT_W)},
+                     {true, false, DNNL_ARG_WEIGHTS_ITER, matrix_of(open, OP_RECURRENT_R)},
                      {k->peepholes, false, DNNL_ARG_WEIGHTS_PEEPHOLE, &d.peepholes},
                      {true, false, DNNL_ARG_BIAS, &d.bias},
                      {true, true, DNNL_ARG_DST_LAYER, &d.y},

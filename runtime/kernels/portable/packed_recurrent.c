@@ -15,6 +15,7 @@
  * (passes/layout/halve_weights.c, "ouro.weights_type"). Of a model in 16 bits, the weights are what they are; inputs become floats some
  * steps at a time, states are floats from the first step to the last, and what comes out is rounded once.
  */
+#include "ir/operators/recurrent_inputs.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/recurrent_cells.h"
 #include "runtime/kernels/portable/weight_panels.h"
@@ -27,17 +28,6 @@ enum {
     FEW_BYTES = 1 << 14,  /* of panels of one direction, which may be empty for the most part */
     THREAD_WORK = 1 << 18 /* of all steps, for each of several threads */
 };
-
-typedef enum recurrent_input {
-    INPUT_X,
-    INPUT_W,
-    INPUT_R,
-    INPUT_BIAS,
-    INPUT_LENGTHS,
-    INPUT_H,
-    INPUT_C,
-    INPUT_COUNT
-} recurrent_input;
 
 typedef struct packed_recurrent {
     bool lstm, reset_first, reverse;
@@ -72,7 +62,8 @@ static bool tensors_are_known(const op_call *call) {
             i < call->input_count ? &call->inputs[i].type : &call->outputs[i - call->input_count].type;
         int64_t count;
         if (type->dtype == OP_NONE) continue;
-        if (type->kind != OP_KIND_TENSOR || type->dtype != call->inputs[INPUT_X].type.dtype) return false;
+        if (type->kind != OP_KIND_TENSOR || type->dtype != call->inputs[OP_RECURRENT_X].type.dtype)
+            return false;
         if (!op_shape_elements(&type->shape, &count) || count == 0) return false;
     }
     return true;
@@ -108,13 +99,15 @@ static bool read_recurrent(const op_call *call, const rt_environment *environmen
     const op_attributes *attributes = &call->attributes;
     if ((call->code != OP_LSTM && call->code != OP_GRU) || call->input_count < 3) return false;
     for (uint32_t i = 0; i < call->input_count; i++)
-        if (op_input_present(call, i) && (i == INPUT_LENGTHS || i >= INPUT_COUNT)) return false;
+        if (op_input_present(call, i) && (i == OP_RECURRENT_LENGTHS || i >= OP_RECURRENT_PEEPHOLES))
+            return false;
     if (op_attribute_integer(attributes, "layout", 0) != 0 || op_attribute_find(attributes, "clip") ||
         op_attribute_integer(attributes, "input_forget", 0) != 0 || !tensors_are_known(call))
         return false;
-    const op_dtype dtype = call->inputs[INPUT_X].type.dtype;
+    const op_dtype dtype = call->inputs[OP_RECURRENT_X].type.dtype;
     const int64_t stored = op_attribute_integer(attributes, "ouro.weights_type", dtype);
-    const op_shape *x = &call->inputs[INPUT_X].type.shape, *w = &call->inputs[INPUT_W].type.shape;
+    const op_shape *x = &call->inputs[OP_RECURRENT_X].type.shape,
+                   *w = &call->inputs[OP_RECURRENT_W].type.shape;
     if (!(dtype == OP_FLOAT || (rt_is_half(dtype) && stored == dtype)) || !rt_panels_may_store(stored))
         return false;
     const bool lstm = call->code == OP_LSTM;
@@ -122,7 +115,7 @@ static bool read_recurrent(const op_call *call, const rt_environment *environmen
                             .reset_first =
                                 !lstm && !op_attribute_integer(attributes, "linear_before_reset", 0),
                             .reverse = op_attribute_is(attributes, "direction", "reverse", "forward"),
-                            .bias = op_input_present(call, INPUT_BIAS),
+                            .bias = op_input_present(call, OP_RECURRENT_BIAS),
                             .y = is_wanted(call, 0),
                             .y_h = is_wanted(call, 1),
                             .y_c = is_wanted(call, 2),
@@ -156,10 +149,10 @@ static size_t bias_bytes(const packed_recurrent *k) {
 
 /* Of a weight of the application in panels; 0 for other inputs. */
 static size_t packed_bytes(const packed_recurrent *k, uint32_t input) {
-    const size_t each = input == INPUT_W      ? k->w_bytes
-                        : input == INPUT_R    ? k->r_bytes
-                        : input == INPUT_BIAS ? bias_bytes(k)
-                                              : 0;
+    const size_t each = input == OP_RECURRENT_W      ? k->w_bytes
+                        : input == OP_RECURRENT_R    ? k->r_bytes
+                        : input == OP_RECURRENT_BIAS ? bias_bytes(k)
+                                                     : 0;
     size_t bytes;
     return base_size_multiply(each, (size_t)k->directions, &bytes) ? bytes : 0;
 }
@@ -257,13 +250,15 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
     if (!read_recurrent(call, environment, &k) || !packed_bytes(&k, input))
         return base_fail(report, BASE_INVALID, "input %u of this recurrence is not packed", input);
     const int64_t all = k.gates * k.hidden,
-                  elements = input == INPUT_BIAS ? 2 * all : all * (input == INPUT_W ? k.input : k.hidden);
+                  elements = input == OP_RECURRENT_BIAS
+                                 ? 2 * all
+                                 : all * (input == OP_RECURRENT_W ? k.input : k.hidden);
     const size_t each = packed_bytes(&k, input) / (size_t)k.directions;
     for (int64_t d = 0; d < k.directions; d++) {
         const char *from = (const char *)source->data + (size_t)(d * elements) * op_dtype_bytes(k.dtype);
         char *to = (char *)packed + (size_t)d * each;
-        if (input == INPUT_BIAS) pack_bias(&k, from, (float *)(void *)to);
-        else pack_matrix(&k, input == INPUT_R, from, to);
+        if (input == OP_RECURRENT_BIAS) pack_bias(&k, from, (float *)(void *)to);
+        else pack_matrix(&k, input == OP_RECURRENT_R, from, to);
     }
     return BASE_OK;
 }
@@ -423,20 +418,20 @@ static void run_share(const recurrent_job *job, int64_t direction, int64_t part,
                .first = first,
                .rows = rows,
                .backward = k->reverse || direction == 1,
-               .x = inputs[INPUT_X].data,
-               .bias = k->bias ? (const float *)inputs[INPUT_BIAS].data +
+               .x = inputs[OP_RECURRENT_X].data,
+               .bias = k->bias ? (const float *)inputs[OP_RECURRENT_BIAS].data +
                                      direction * k->groups * RT_CELL_GATES * RT_PANEL
                                : NULL,
-               .w = (const char *)inputs[INPUT_W].data + (size_t)direction * k->w_bytes,
-               .r = (const char *)inputs[INPUT_R].data + (size_t)direction * k->r_bytes,
+               .w = (const char *)inputs[OP_RECURRENT_W].data + (size_t)direction * k->w_bytes,
+               .r = (const char *)inputs[OP_RECURRENT_R].data + (size_t)direction * k->r_bytes,
                .projected = (float *)(void *)(third + (k->lstm || k->reset_first ? k->state_bytes : 0)),
                .spare = (float *)(void *)third};
     s.sums = s.projected + k->steps * k->most * k->wide;
     s.widened = s.sums + (k->batch == 1 ? k->wide : 0);
-    s.h = initial(job, INPUT_H, at, rows * n, turns[1]);
+    s.h = initial(job, OP_RECURRENT_H, at, rows * n, turns[1]);
     if (k->lstm) {
         s.c_next = k->y_c && floats ? (float *)job->outputs[2].data + at : (float *)(void *)third;
-        s.c = initial(job, INPUT_C, at, rows * n, s.c_next);
+        s.c = initial(job, OP_RECURRENT_C, at, rows * n, s.c_next);
     }
     for (int64_t done = 0; done < k->sequence; done += k->steps) {
         const int64_t rest = k->sequence - done, count = rest < k->steps ? rest : k->steps;
