@@ -37,7 +37,8 @@ typedef struct reduce_shape {
     int64_t elements; /* that make one result */
 } reduce_shape;
 
-typedef void reduce_function(const reduce_shape *shape, void *to, const void *from, int64_t begin,
+/* `mean`: a sum is divided by the number of elements. */
+typedef void reduce_function(const reduce_shape *shape, bool mean, void *to, const void *from, int64_t begin,
                              int64_t end);
 
 static int64_t start_of(const reduce_shape *shape, int64_t index) {
@@ -62,14 +63,14 @@ static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_
 }
 
 /* Tasks are results where the innermost dimension is reduced, otherwise groups of columns. `combine` is of a
- * partial result p and an element x, `join` of a total t and a partial result p, `finish` of t and the count
- * n. */
+ * partial result p and an element x, `join` of a total t and a partial result p, `finish` of t, of `mean` and of the
+ * count n. */
 #define REDUCE(name, clones, type, partial, total, initial, combine, join, finish)                           \
-    clones static void name(const reduce_shape *shape, void *to, const void *from, int64_t begin,            \
+    clones static void name(const reduce_shape *shape, bool mean, void *to, const void *from, int64_t begin, \
                             int64_t end) {                                                                   \
         type *results = to;                                                                                  \
         const int64_t n = shape->elements, inner = shape->inner;                                             \
-        (void)n;                                                                                             \
+        (void)n, (void)mean;                                                                                 \
         for (int64_t task = begin; task < end; task++) {                                                     \
             int64_t index[OP_MAX_RANK] = {0};                                                                \
             if (shape->inner_reduced) {                                                                      \
@@ -211,37 +212,48 @@ static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_
 #define SMALLER(new, old) ((((new) < (old)) | ((new) != (new))) ? (new) : (old))
 
 #define REDUCE_REAL(suffix, type)                                                                            \
-    REDUCE(sum_##suffix, RT_CLONES, type, type, double, 0, p + x, t + p, t)                                  \
-    REDUCE(mean_##suffix, RT_CLONES, type, type, double, 0, p + x, t + p, t / (double)n)                     \
+    REDUCE(sum_##suffix, RT_CLONES, type, type, double, 0, p + x, t + p, mean ? t / (double)n : t)           \
     REDUCE(product_##suffix, , type, double, double, 1, p *x, t *p, t)                                       \
     REDUCE(maximum_##suffix, RT_CLONES, type, type, type, -INFINITY, LARGER(x, p), LARGER(p, t), t)          \
     REDUCE(minimum_##suffix, RT_CLONES, type, type, type, INFINITY, SMALLER(x, p), SMALLER(p, t), t)
-#define REDUCE_EXTREMA(suffix, type, low, high)                                                              \
-    REDUCE(maximum_##suffix, RT_CLONES, type, type, type, low, x > p ? x : p, p > t ? p : t, t)              \
-    REDUCE(minimum_##suffix, RT_CLONES, type, type, type, high, x < p ? x : p, p < t ? p : t, t)
-#define REDUCE_INTEGER(suffix, type, wide, low, high)                                                        \
-    REDUCE(sum_##suffix, , type, uint64_t, uint64_t, 0, p + (uint64_t)x, t + p, t)                           \
-    REDUCE(mean_##suffix, , type, uint64_t, uint64_t, 0, p + (uint64_t)x, t + p, n ? (wide)t / (wide)n : 0)  \
-    REDUCE(product_##suffix, , type, uint64_t, uint64_t, 1, p *(uint64_t)x, t *p, t)                         \
-    REDUCE_EXTREMA(suffix, type, low, high)
+#define REDUCE_EXTREMA(suffix, clones, type, low, high)                                                      \
+    REDUCE(maximum_##suffix, clones, type, type, type, low, x > p ? x : p, p > t ? p : t, t)                 \
+    REDUCE(minimum_##suffix, clones, type, type, type, high, x < p ? x : p, p < t ? p : t, t)
+#define REDUCE_SUM(suffix, type, wide)                                                                       \
+    REDUCE(sum_##suffix, , type, uint64_t, uint64_t, 0, p + (uint64_t)x, t + p,                              \
+           !mean ? t                                                                                         \
+           : n   ? (uint64_t)((wide)t / (wide)n)                                                             \
+                 : 0)
+#define REDUCE_PRODUCT(suffix, type)                                                                         \
+    REDUCE(product_##suffix, , type, uint64_t, uint64_t, 1, p *(uint64_t)x, t *p, t)
 
 REDUCE_REAL(float, float)
 REDUCE_REAL(double, double)
-REDUCE_INTEGER(int32, int32_t, int64_t, INT32_MIN, INT32_MAX)
-REDUCE_INTEGER(int64, int64_t, int64_t, INT64_MIN, INT64_MAX)
-REDUCE_INTEGER(uint32, uint32_t, uint64_t, 0, UINT32_MAX)
-REDUCE_INTEGER(uint64, uint64_t, uint64_t, 0, UINT64_MAX)
-REDUCE_EXTREMA(int8, int8_t, INT8_MIN, INT8_MAX)
-REDUCE_EXTREMA(uint8, uint8_t, 0, UINT8_MAX)
-REDUCE_EXTREMA(bool, uint8_t, 0, 1)
+REDUCE_SUM(int32, int32_t, int64_t)
+REDUCE_SUM(int64, int64_t, int64_t)
+REDUCE_SUM(uint32, uint32_t, uint64_t)
+REDUCE_SUM(uint64, uint64_t, uint64_t)
+/* Products modulo a power of two are the same with and without signs. */
+REDUCE_PRODUCT(uint32, uint32_t)
+REDUCE_PRODUCT(uint64, uint64_t)
+/* Types that models hardly reduce are compiled once. */
+REDUCE_EXTREMA(int32, RT_CLONES, int32_t, INT32_MIN, INT32_MAX)
+REDUCE_EXTREMA(int64, RT_CLONES, int64_t, INT64_MIN, INT64_MAX)
+REDUCE_EXTREMA(uint32, , uint32_t, 0, UINT32_MAX)
+REDUCE_EXTREMA(uint64, , uint64_t, 0, UINT64_MAX)
+REDUCE_EXTREMA(int8, , int8_t, INT8_MIN, INT8_MAX)
+REDUCE_EXTREMA(uint8, , uint8_t, 0, UINT8_MAX)
+REDUCE_EXTREMA(bool, , uint8_t, 0, 1)
 
 #define ROW(name)                                                                                            \
     [OP_FLOAT] = name##_float, [OP_DOUBLE] = name##_double, [OP_INT32] = name##_int32,                       \
     [OP_INT64] = name##_int64, [OP_UINT32] = name##_uint32, [OP_UINT64] = name##_uint64
+#define product_int32 product_uint32
+#define product_int64 product_uint64
 
 static reduce_function *const rows[OP_CODE_COUNT][OP_DTYPE_COUNT] = {
     [OP_REDUCE_SUM] = {ROW(sum)},
-    [OP_REDUCE_MEAN] = {ROW(mean)},
+    [OP_REDUCE_MEAN] = {ROW(sum)},
     [OP_REDUCE_PROD] = {ROW(product)},
     [OP_REDUCE_MAX] =
         {ROW(maximum), [OP_INT8] = maximum_int8, [OP_UINT8] = maximum_uint8, [OP_BOOL] = maximum_bool},
@@ -391,7 +403,9 @@ static void run_tasks(void *user, int64_t begin, int64_t end) {
     if (context->by_rows)
         rt_reduce_rows(context->code, (const float *)context->from + begin * length, length,
                        (float *)context->to + begin, end - begin);
-    else context->function(context->shape, context->to, context->from, begin, end);
+    else
+        context->function(context->shape, context->code == OP_REDUCE_MEAN, context->to, context->from, begin,
+                          end);
 }
 
 /* The shape of this run: the prepared one, or one worked out into `fresh`. */
