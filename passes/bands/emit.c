@@ -320,7 +320,8 @@ static op_attributes window_attributes(emitter *e, const band_node *node, int64_
                             .kind = OP_ATTRIBUTE_STRING,
                             .count = 1,
                             .as.text = {"NOTSET", strlen("NOTSET")}});
-    if (node->node->code == OP_CONV) keep_packing(e, node->node, &attributes);
+    /* Integer convolutions pack nothing: it tells them that memory is short. */
+    if (weights) keep_packing(e, node->node, &attributes);
     return attributes;
 }
 
@@ -360,8 +361,8 @@ static bool emit_turned(emitter *e, const band_node *own, band_rows made) {
     ir_node *node = own->node;
     ir_value *output = node->outputs[0], *image = ir_input(node, 0);
     if (node->code != OP_REORDER || output->type.layout != OP_LAYOUT_NHWC ||
-        image->type.layout != OP_LAYOUT_ROW_MAJOR || image->type.dtype != OP_FLOAT || image->type.shape.rank != 4 ||
-        image->type.shape.dims[0] != 1)
+        image->type.layout != OP_LAYOUT_ROW_MAJOR || image->type.dtype != OP_FLOAT ||
+        image->type.shape.rank != 4 || image->type.shape.dims[0] != 1)
         return false;
     const banded *tensor = find(e, image);
     banded *turned = find(e, output);

@@ -15,7 +15,10 @@
 #include "runtime/kernels/portable/product.h"
 #include <string.h>
 
-enum { SLACK = 64 }; /* bytes after the copy that are read, and of no matter */
+enum {
+    SLACK = 64,  /* bytes after the copy that are read, and of no matter */
+    NEAR = 16384 /* bytes of a copy of some groups */
+};
 
 typedef enum image_form { IMAGE_AS_IT_IS, IMAGE_COPIED, IMAGE_GATHERED } image_form;
 
@@ -35,14 +38,17 @@ typedef struct integer_convolution {
     op_dtype x_dtype, w_dtype, y_dtype;
     bool quantized, bias, zero_each, scale_each; /* each: one for every filter */
     int64_t rows_each, columns_each;
-    size_t image_bytes, scratch_each; /* of the copy; of each thread */
+    /* 0, or each thread copies the channels of so many groups at a time, and not all are copied before. */
+    int64_t groups_together;
+    /* Of the copy of all; of each thread, and where its copy of some groups lies in that. */
+    size_t image_bytes, scratch_each, groups_at;
 } integer_convolution;
 
 typedef struct integer_convolution_job {
     const integer_convolution *shape;
     int64_t image;        /* its number */
     const uint8_t *x, *w; /* x: of the image */
-    const uint8_t *end;   /* of what may be read of the image, or of its copy */
+    const uint8_t *end;   /* of what may be read of the images */
     int16_t x_zero;
     const void *w_zero, *y_zero; /* w_zero: NULL where there is none */
     const float *x_scale, *w_scale, *y_scale;
@@ -171,15 +177,19 @@ static void copy_channel(const integer_convolution *shape, const uint8_t *x, uin
     }
 }
 
-static void copy_member(void *context, int member, int members) {
-    const integer_convolution_job *job = context;
+static void copy_channels(const integer_convolution_job *job, int64_t first, int64_t end, uint8_t *to) {
     const integer_convolution *shape = job->shape;
     channel_part start = {{0}, {0}, 0, 0};
     enter_part(shape, &start);
-    for (int64_t channel = member; channel < shape->group * shape->channels; channel += members) {
-        copy_channel(shape, job->x + channel * shape->input_size, (uint8_t)job->x_zero, &start,
-                     job->copy + channel * shape->channel_bytes);
-    }
+    for (int64_t channel = first; channel < end; channel++, to += shape->channel_bytes)
+        copy_channel(shape, job->x + channel * shape->input_size, (uint8_t)job->x_zero, &start, to);
+}
+
+static void copy_member(void *context, int member, int members) {
+    const integer_convolution_job *job = context;
+    const int64_t channels = job->shape->group * job->shape->channels, first = channels * member / members;
+    copy_channels(job, first, channels * (member + 1) / members,
+                  job->copy + first * job->shape->channel_bytes);
 }
 
 /* ---- lines --------------------------------------------------------------------------------------------- */
@@ -356,8 +366,23 @@ static int32_t filter_zero(const integer_convolution_job *job, int64_t filter) {
     return rt_byte_load(job->shape->w_dtype, job->w_zero, job->shape->zero_each ? filter : 0);
 }
 
-static void run_block(const integer_convolution_job *job, int64_t group, int64_t row, int64_t rows,
-                      int64_t position, int64_t count, void *scratch, block_runs *runs) {
+/* Where the sums of a block go. */
+typedef struct block_results {
+    const integer_convolution_job *job;
+    int64_t filter, count;
+    const block_runs *runs;
+} block_results;
+
+static void finish_rows(const void *results, int64_t row, int64_t rows, const int32_t *sums, int64_t pitch) {
+    const block_results *to = results;
+    for (int64_t i = 0; i < rows; i++)
+        finish_row(to->job, to->filter + row + i, to->count, sums + i * pitch, to->runs->list,
+                   to->runs->count);
+}
+
+/* `copy`: of the channels of the group; NULL where the image is read as it is. */
+static void run_block(const integer_convolution_job *job, int64_t group, const uint8_t *copy, int64_t row,
+                      int64_t rows, int64_t position, int64_t count, void *scratch, block_runs *runs) {
     const integer_convolution *shape = job->shape;
     const int64_t depth = shape->channels * shape->kernel_size, filter = group * shape->filters + row;
     int16_t zeros[RT_INTEGER_ROWS] = {0};
@@ -367,9 +392,11 @@ static void run_block(const integer_convolution_job *job, int64_t group, int64_t
         lines.x = job->x + group * shape->channels * shape->input_size;
         locate(&shape->window, position, lines.at);
     } else {
-        lines.x = (shape->form == IMAGE_COPIED ? job->copy : job->x) +
-                  group * shape->channels * shape->channel_bytes + position;
+        const int64_t bytes = shape->channels * shape->channel_bytes;
+        lines.x = (copy ? copy : job->x + group * bytes) + position;
+        if (copy) lines.end = copy + bytes + SLACK;
     }
+    const block_results results = {job, filter, count, runs};
     const rt_integer_block block = {.rows = rows,
                                     .columns = count,
                                     .depth = depth,
@@ -380,31 +407,45 @@ static void run_block(const integer_convolution_job *job, int64_t group, int64_t
                                     .a_zeros = zeros,
                                     .b_zeros = &job->x_zero,
                                     .lines = shape->form == IMAGE_GATHERED ? gather_lines : find_lines,
-                                    .context = &lines};
-    int64_t pitch;
-    const int32_t *sums = rt_integer_block_run(&block, scratch, &pitch);
+                                    .context = &lines,
+                                    .finish = finish_rows,
+                                    .results = &results};
     if (runs->position != position) {
         runs->position = position;
         runs->count = find_runs(shape, position, count, runs->list);
     }
-    for (int64_t i = 0; i < rows; i++, sums += pitch)
-        finish_row(job, filter + i, count, sums, runs->list, runs->count);
+    rt_integer_block_run(&block, scratch);
 }
 
 static void products_member(void *context, int member, int members) {
     const integer_convolution_job *job = context;
     const integer_convolution *shape = job->shape;
-    const int64_t parts = job->row_parts * job->column_parts;
+    const int64_t parts = job->row_parts * job->column_parts, together = shape->groups_together,
+                  group_bytes = shape->channels * shape->channel_bytes;
+    char *scratch = job->scratch + (size_t)member * shape->scratch_each;
+    uint8_t *copy = together ? (uint8_t *)scratch + shape->groups_at : job->copy;
     block_runs runs;
     runs.position = -1;
-    for (int64_t item = member; item < shape->group * parts; item += members) {
-        const int64_t part = item % parts;
+    int64_t item = member, end = shape->group * parts, step = members, copied = 0, copied_end = shape->group;
+    if (together) {
+        item = shape->group * member / members * parts;
+        end = shape->group * (member + 1) / members * parts;
+        step = 1;
+        copied_end = 0;
+    }
+    for (; item < end; item += step) {
+        const int64_t group = item / parts, part = item % parts;
         const int64_t row = part / job->column_parts * shape->rows_each;
         const int64_t position = part % job->column_parts * shape->columns_each;
         const int64_t rows = shape->filters - row, count = shape->positions - position;
-        run_block(job, item / parts, row, rows < shape->rows_each ? rows : shape->rows_each, position,
-                  count < shape->columns_each ? count : shape->columns_each,
-                  job->scratch + (size_t)member * shape->scratch_each, &runs);
+        if (group >= copied_end) {
+            copied = group;
+            copied_end = group + together < end / parts ? group + together : end / parts;
+            copy_channels(job, copied * shape->channels, copied_end * shape->channels, copy);
+        }
+        run_block(job, group, shape->form == IMAGE_COPIED ? copy + (group - copied) * group_bytes : NULL, row,
+                  rows < shape->rows_each ? rows : shape->rows_each, position,
+                  count < shape->columns_each ? count : shape->columns_each, scratch, &runs);
     }
 }
 
@@ -436,11 +477,10 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     const double work = (double)shape->group * (double)shape->filters * (double)shape->output_size *
                         (double)(shape->channels * shape->kernel_size + 1);
     const int threads = work < RT_PARALLEL_WORK ? 1 : prepared->threads;
+    job.end = (const uint8_t *)inputs[0].data + shape->batch * image_size;
     for (job.image = 0; job.image < shape->batch; job.image++) {
         job.x = (const uint8_t *)inputs[0].data + job.image * image_size;
-        job.end = shape->form == IMAGE_COPIED ? job.copy + shape->image_bytes
-                                              : (const uint8_t *)inputs[0].data + shape->batch * image_size;
-        if (shape->form == IMAGE_COPIED) rt_team_run(threads, copy_member, &job);
+        if (shape->form == IMAGE_COPIED && !shape->groups_together) rt_team_run(threads, copy_member, &job);
         rt_team_run(threads, products_member, &job);
     }
     return BASE_OK;
@@ -544,6 +584,32 @@ static bool tabulate_shifts(integer_convolution *shape, base_arena *arena) {
     return true;
 }
 
+/* The scratch of all threads, and of the copy that they share. False: too large to count. */
+static bool size_scratch(integer_convolution *shape, int threads, size_t *bytes) {
+    const int64_t columns = shape->positions < shape->columns_each ? shape->positions : shape->columns_each;
+    size_t copy, members;
+    shape->scratch_each = rt_integer_scratch(shape->rows_each, columns, shape->channels * shape->kernel_size);
+    shape->image_bytes = 0;
+    if (shape->form == IMAGE_COPIED) {
+        int64_t channels = shape->group * shape->channels, group_bytes;
+        if (!base_int64_multiply(shape->channels, shape->channel_bytes, &group_bytes)) return false;
+        if (shape->group > 1 && shape->group >= threads) {
+            /* What was just written is read in other pieces, which waits for it: a few groups later it is there. */
+            const int64_t each = shape->group / threads, near = NEAR / (group_bytes + 1);
+            shape->groups_together = near < 1 ? 1 : near < each ? near : each;
+            channels = shape->groups_together * shape->channels;
+        }
+        if (!base_size_multiply((size_t)shape->channel_bytes, (size_t)channels, &copy) ||
+            !base_size_add(copy, SLACK, &copy) || !base_size_align(copy, RT_ALIGNMENT, &copy))
+            return false;
+        shape->groups_at = shape->scratch_each;
+        if (!shape->groups_together) shape->image_bytes = copy;
+        else if (!base_size_add(shape->scratch_each, copy, &shape->scratch_each)) return false;
+    }
+    return base_size_multiply((size_t)threads, shape->scratch_each, &members) &&
+           base_size_add(shape->image_bytes, members, bytes);
+}
+
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     if (rt_integer_is_empty(call)) {
@@ -586,23 +652,15 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     }
     choose_form(shape);
     const int64_t depth = shape->channels * shape->kernel_size;
-    shape->columns_each = rt_integer_columns(shape->filters, depth);
+    /* Bands of rows are there where memory is short. */
+    const bool band = op_attribute_find(&call->attributes, "ouro.packed_extents") != NULL;
+    shape->columns_each = rt_integer_columns(shape->filters, depth, band);
     /* Smaller blocks where there would be too few for the threads. */
     const int64_t parts = shape->group * ((shape->positions + shape->columns_each - 1) / shape->columns_each);
     const int64_t wanted = parts >= environment->threads ? 1 : (environment->threads + parts - 1) / parts;
     shape->rows_each = (shape->filters + wanted - 1) / wanted;
     if (shape->rows_each > RT_INTEGER_ROWS) shape->rows_each = RT_INTEGER_ROWS;
-    shape->scratch_each = rt_integer_scratch(
-        shape->rows_each, shape->positions < shape->columns_each ? shape->positions : shape->columns_each,
-        depth);
-    size_t members;
-    if ((shape->form == IMAGE_COPIED &&
-         (!base_size_multiply((size_t)shape->channel_bytes, (size_t)(shape->group * shape->channels),
-                              &shape->image_bytes) ||
-          !base_size_add(shape->image_bytes, SLACK, &shape->image_bytes) ||
-          !base_size_align(shape->image_bytes, RT_ALIGNMENT, &shape->image_bytes))) ||
-        !base_size_multiply((size_t)environment->threads, shape->scratch_each, &members) ||
-        !base_size_add(shape->image_bytes, members, &prepared->scratch_bytes))
+    if (!size_scratch(shape, environment->threads, &prepared->scratch_bytes))
         return base_fail(report, BASE_INVALID, "the tensors are too large");
     if (!(shape->form == IMAGE_GATHERED ? tabulate_shifts(shape, arena) : tabulate_taps(shape, arena)))
         return base_fail_memory(report);

@@ -94,6 +94,18 @@ static void finish_row(const integer_matmul_job *job, int64_t batch, int64_t row
     rt_requantize(&how, sums, columns, job->y + to);
 }
 
+/* Where the sums of a block go. */
+typedef struct block_results {
+    const integer_matmul_job *job;
+    int64_t batch, row, column, columns;
+} block_results;
+
+static void finish_rows(const void *results, int64_t row, int64_t rows, const int32_t *sums, int64_t pitch) {
+    const block_results *to = results;
+    for (int64_t i = 0; i < rows; i++)
+        finish_row(to->job, to->batch, to->row + row + i, to->column, to->columns, sums + i * pitch);
+}
+
 static void run_block(const integer_matmul_job *job, int64_t batch, int64_t row, int64_t rows, int64_t column,
                       int64_t columns, void *scratch) {
     const integer_matmul *shape = job->shape;
@@ -117,6 +129,7 @@ static void run_block(const integer_matmul_job *job, int64_t batch, int64_t row,
                                 .end = (const uint8_t *)job->b_end,
                                 .b_depth = product->b_depth,
                                 .columns = columns};
+    const block_results results = {job, batch, row, column, columns};
     const rt_integer_block block = {.rows = rows,
                                     .columns = columns,
                                     .depth = product->depth,
@@ -129,10 +142,10 @@ static void run_block(const integer_matmul_job *job, int64_t batch, int64_t row,
                                     .b_zeros = b_zeros,
                                     .b_each = each,
                                     .lines = find_lines,
-                                    .context = &lines};
-    int64_t pitch;
-    const int32_t *sums = rt_integer_block_run(&block, scratch, &pitch);
-    for (int64_t i = 0; i < rows; i++, sums += pitch) finish_row(job, batch, row + i, column, columns, sums);
+                                    .context = &lines,
+                                    .finish = finish_rows,
+                                    .results = &results};
+    rt_integer_block_run(&block, scratch);
 }
 
 static void run_thin(const integer_matmul_job *job, int64_t batch, int64_t row, int64_t column,
@@ -189,7 +202,7 @@ static void run_member(void *context, int member, int members) {
 /* Of a block. */
 static int64_t columns_of(const rt_product *product) {
     if (product->rows < THIN_ROWS) return THIN_COLUMNS;
-    return rt_integer_columns(product->rows, product->depth);
+    return rt_integer_columns(product->rows, product->depth, false);
 }
 
 /* Of one thread. */

@@ -29,22 +29,25 @@ static int64_t least(int64_t a, int64_t b) {
 typedef struct parts {
     size_t strip, sums, row_sums, column_sums, end;
     int64_t pitch;
+    bool
+        by_strips; /* the whole depth is copied at once: sums of a strip are complete, and those of others need not be kept */
 } parts;
 
 static parts divide(int64_t rows, int64_t columns, int64_t depth) {
     const int64_t deep = least(2 * round_up(depth, 4), DEPTH_QUADS);
-    parts made = {.pitch = round_up(columns, RT_INTEGER_PANEL)};
+    parts made = {.pitch = round_up(columns, RT_INTEGER_PANEL), .by_strips = depth <= DEPTH_PAIRS};
+    const int64_t kept = made.by_strips ? least(rows, STRIP) : rows;
     made.strip = (size_t)(made.pitch * deep);
     made.sums = made.strip + (size_t)(STRIP * round_up(deep, RT_ALIGNMENT));
-    made.row_sums = made.sums + (size_t)(rows * made.pitch) * sizeof(int32_t);
+    made.row_sums = made.sums + (size_t)(kept * made.pitch) * sizeof(int32_t);
     made.column_sums = made.row_sums + (size_t)round_up(rows, RT_INTEGER_PANEL) * sizeof(int32_t);
     made.end = made.column_sums + (size_t)made.pitch * sizeof(int32_t);
     return made;
 }
 
-int64_t rt_integer_columns(int64_t rows, int64_t depth) {
-    enum { FEWEST = 128, PANELS = 16384, SUMS = 16384 };
-    int64_t columns = FEWEST;
+int64_t rt_integer_columns(int64_t rows, int64_t depth, bool small) {
+    enum { FEWEST = 128, FEWEST_SMALL = 64, PANELS = 16384, SUMS = 16384 };
+    int64_t columns = small && depth > DEPTH_PAIRS ? FEWEST_SMALL : FEWEST;
     while (columns < RT_INTEGER_COLUMNS && columns * depth < PANELS && columns * rows <= SUMS) columns *= 2;
     return columns;
 }
@@ -361,7 +364,7 @@ static bool is_few(const rt_integer_block *block) {
     return block->rows <= FEW_ROWS && block->depth <= RT_INTEGER_FEW && !block->b_each && has_avx2();
 }
 
-static int32_t *run_few(const rt_integer_block *block, const parts *places, char *scratch) {
+static void run_few(const rt_integer_block *block, const parts *places, char *scratch) {
     const uint8_t *lines[RT_INTEGER_FEW + 1];
     uint8_t spare[RT_INTEGER_FEW * RT_INTEGER_COLUMNS];
     int32_t *sums = (int32_t *)(void *)(scratch + places->sums);
@@ -382,12 +385,12 @@ static int32_t *run_few(const rt_integer_block *block, const parts *places, char
         for (int64_t j = 0; j < places->pitch; j++) line[j] = start;
         add_panels(block->b_dtype, lines, block->depth, a, places->pitch, line);
     }
-    return sums;
+    block->finish(block->results, 0, block->rows, sums, places->pitch);
 }
 
 /* ---- pairs: blocks ------------------------------------------------------------------------------------- */
 
-static int32_t *run_pairs(const rt_integer_block *block, const parts *places, char *scratch) {
+static void run_pairs(const rt_integer_block *block, const parts *places, char *scratch) {
     int16_t *panels = (int16_t *)(void *)scratch, *strip = (int16_t *)(void *)(scratch + places->strip);
     int32_t *sums = (int32_t *)(void *)(scratch + places->sums);
     for (int64_t from = 0; from < block->depth; from += DEPTH_PAIRS) {
@@ -400,11 +403,12 @@ static int32_t *run_pairs(const rt_integer_block *block, const parts *places, ch
                 load(block->a_dtype, strip + i * 2 * pairs, line, depth, &block->a_zeros[row + i], false);
                 if (depth % 2) strip[i * 2 * pairs + depth] = 0;
             }
-            run_tiles(rows, places->pitch, pairs, strip, panels, sums + row * places->pitch, places->pitch,
-                      from > 0);
+            int32_t *to = places->by_strips ? sums : sums + row * places->pitch;
+            run_tiles(rows, places->pitch, pairs, strip, panels, to, places->pitch, from > 0);
+            if (places->by_strips) block->finish(block->results, row, rows, to, places->pitch);
         }
     }
-    return sums;
+    if (!places->by_strips) block->finish(block->results, 0, block->rows, sums, places->pitch);
 }
 
 /* ---- quadruples ---------------------------------------------------------------------------------------- */
@@ -523,12 +527,12 @@ RT_CLONES static void add_multiples(uint32_t *restrict sums, const uint32_t *res
     for (int64_t j = 0; j < count; j++) sums[j] += factor * of[j];
 }
 
-static void correct_sums(const rt_integer_block *block, const parts *places, int32_t *sums,
-                         const uint32_t *row_sums, const uint32_t *column_sums) {
+static void finish_quads(const rt_integer_block *block, const parts *places, int64_t first, int64_t rows,
+                         int32_t *sums, const uint32_t *row_sums, const uint32_t *column_sums) {
     const int32_t a_shift = block->a_dtype == OP_UINT8 ? -128 : 0,
                   b_shift = block->b_dtype == OP_INT8 ? 128 : 0;
-    for (int64_t row = 0; row < block->rows; row++) {
-        uint32_t *line = (uint32_t *)(void *)(sums + row * places->pitch);
+    for (int64_t row = first; row < first + rows; row++) {
+        uint32_t *line = (uint32_t *)(void *)(sums + (row - first) * places->pitch);
         const uint32_t a_zero = (uint32_t)(block->a_zeros[row] + a_shift);
         const uint32_t factor = (uint32_t)block->depth * a_zero - row_sums[row];
         if (block->b_each) {
@@ -539,9 +543,10 @@ static void correct_sums(const rt_integer_block *block, const parts *places, int
         }
         if (a_zero) add_multiples(line, column_sums, block->columns, 0 - a_zero);
     }
+    block->finish(block->results, first, rows, sums, places->pitch);
 }
 
-static int32_t *run_quads(const rt_integer_block *block, const parts *places, char *scratch) {
+static void run_quads(const rt_integer_block *block, const parts *places, char *scratch) {
     uint8_t *panels = (uint8_t *)scratch;
     int8_t *strip = (int8_t *)(scratch + places->strip);
     int32_t *sums = (int32_t *)(void *)(scratch + places->sums);
@@ -561,22 +566,24 @@ static int32_t *run_quads(const rt_integer_block *block, const parts *places, ch
             block->lines(block->context, from + 4 * k, least(depth - 4 * k, 4), lines, spare);
             interleave_quads(lines, places->pitch, b_flip, panels + k * QUAD_BYTES, quads * QUAD_BYTES);
         }
+        if (a_zero) { /* a row of ones adds up the columns */
+            memset(strip, 1, (size_t)(4 * quads));
+            run_quad_tiles(1, places->pitch, quads, strip, panels, column_sums, places->pitch, from > 0);
+        }
         for (int64_t row = 0; row < block->rows; row += STRIP) {
             const int64_t rows = least(block->rows - row, STRIP);
             for (int64_t i = 0; i < rows; i++) {
                 const uint8_t *line = (const uint8_t *)block->a + (row + i) * block->a_row + from;
                 row_sums[row + i] += (uint32_t)copy_row(line, depth, a_flip, strip + i * 4 * quads);
             }
-            run_quad_tiles(rows, places->pitch, quads, strip, panels, sums + row * places->pitch,
-                           places->pitch, from > 0);
-        }
-        if (a_zero) { /* a row of ones adds up the columns */
-            memset(strip, 1, (size_t)(4 * quads));
-            run_quad_tiles(1, places->pitch, quads, strip, panels, column_sums, places->pitch, from > 0);
+            int32_t *to = places->by_strips ? sums : sums + row * places->pitch;
+            run_quad_tiles(rows, places->pitch, quads, strip, panels, to, places->pitch, from > 0);
+            if (places->by_strips)
+                finish_quads(block, places, row, rows, to, row_sums, (const uint32_t *)column_sums);
         }
     }
-    correct_sums(block, places, sums, row_sums, (const uint32_t *)column_sums);
-    return sums;
+    if (!places->by_strips)
+        finish_quads(block, places, 0, block->rows, sums, row_sums, (const uint32_t *)column_sums);
 }
 
 #else
@@ -584,24 +591,24 @@ static int32_t *run_quads(const rt_integer_block *block, const parts *places, ch
 static bool has_quads(void) {
     return false;
 }
-static int32_t *run_quads(const rt_integer_block *block, const parts *places, char *scratch) {
-    (void)block;
-    (void)places;
-    return (int32_t *)(void *)scratch;
+static void run_quads(const rt_integer_block *block, const parts *places, char *scratch) {
+    (void)block, (void)places, (void)scratch;
 }
 
 #endif
 
-const int32_t *rt_integer_block_run(const rt_integer_block *block, void *scratch, int64_t *pitch) {
+void rt_integer_block_run(const rt_integer_block *block, void *scratch) {
     const parts places = divide(block->rows, block->columns, block->depth);
-    *pitch = places.pitch;
     if (block->depth == 0) {
-        void *sums = (char *)scratch + places.sums;
-        memset(sums, 0, places.row_sums - places.sums);
-        return sums;
+        int32_t *zeros = (int32_t *)(void *)((char *)scratch + places.sums);
+        memset(zeros, 0, (size_t)places.pitch * sizeof *zeros);
+        for (int64_t row = 0; row < block->rows; row++)
+            block->finish(block->results, row, 1, zeros, places.pitch);
+    } else if (is_few(block)) {
+        run_few(block, &places, scratch);
+    } else {
+        (has_quads() ? run_quads : run_pairs)(block, &places, scratch);
     }
-    if (is_few(block)) return run_few(block, &places, scratch);
-    return has_quads() ? run_quads(block, &places, scratch) : run_pairs(block, &places, scratch);
 }
 
 /* ---- results ------------------------------------------------------------------------------------------- */

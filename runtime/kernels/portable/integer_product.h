@@ -39,6 +39,10 @@ typedef struct rt_integer_block {
      * RT_INTEGER_COLUMNS bytes, for lines that do not lie like that anywhere. */
     void (*lines)(const void *context, int64_t k, int64_t count, const uint8_t **to, uint8_t *spare);
     const void *context;
+    /* Takes the sums of `rows` rows from `row` on, which lie one after another at a distance of `pitch`: of some at a time, in order, until
+     * it had all. They are there as long as it runs. */
+    void (*finish)(const void *results, int64_t row, int64_t rows, const int32_t *sums, int64_t pitch);
+    const void *results;
 } rt_integer_block;
 
 /* The output has no elements. Then the extents of the others may be such that their products overflow, and nothing is to
@@ -46,12 +50,13 @@ typedef struct rt_integer_block {
 bool rt_integer_is_empty(const op_call *call);
 /* Does it. */
 
-/* How many columns of a product like this a block should have: more where each is little work. */
-int64_t rt_integer_columns(int64_t rows, int64_t depth);
+/* How many columns of a product like this a block should have: more where each is little work. `small`: scratch counts more than time, and
+ * products so deep that all their sums are kept have fewer. */
+int64_t rt_integer_columns(int64_t rows, int64_t depth, bool small);
 /* Scratch that a block of this size needs, a multiple of RT_ALIGNMENT. */
 size_t rt_integer_scratch(int64_t rows, int64_t columns, int64_t depth);
-/* Computes the block in the scratch. Returns the sums, one row after another at a distance of *pitch. */
-const int32_t *rt_integer_block_run(const rt_integer_block *block, void *scratch, int64_t *pitch);
+/* Computes the block in the scratch, and hands its sums to `finish`. */
+void rt_integer_block_run(const rt_integer_block *block, void *scratch);
 
 /* sums[j] += the sum over k < depth of a[k] * b[k][j], for `columns` columns: `depth` rows of B (int8 or uint8), of which the next
  * lies b_row bytes after one, at most RT_INTEGER_FEW. a[k] is within [-255, 255]. Only those columns are read. */

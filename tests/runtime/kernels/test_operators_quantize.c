@@ -234,7 +234,9 @@ static void products_follow_their_definition(void **state) {
                       columns = test_random_below(&random, large  ? 300
                                                            : wide ? 2500
                                                                   : 7);
-        const int64_t depth = test_random_below(&random, large ? 700 : wide ? 100 : 9),
+        const int64_t depth = test_random_below(&random, large  ? 700
+                                                         : wide ? 100
+                                                                : 9),
                       outer = 1 + test_random_below(&random, 3);
         const int64_t stack = 1 + test_random_below(&random, 3);
         /* A: [outer, stack, rows, depth]; B: a matrix, a stack, or all. */
@@ -359,6 +361,24 @@ static geometry random_geometry(test_random *random, bool large) {
     return g;
 }
 
+/* More channels of their own than are copied together. */
+static geometry wide_geometry(test_random *random) {
+    geometry g = {.rank = 2,
+                  .batch = 1 + test_random_below(random, 2),
+                  .group = 3 + test_random_below(random, 7),
+                  .channels = 1 + test_random_below(random, 2),
+                  .filters = 1 + test_random_below(random, 2)};
+    for (int32_t i = 0; i < 2; i++) {
+        g.kernel[i] = 3;
+        g.stride[i] = 1 + test_random_below(random, 2);
+        g.dilation[i] = 1;
+        g.pads[i] = g.pads[2 + i] = 1;
+        g.input[i] = 50 + test_random_below(random, 50);
+        g.output[i] = (g.input[i] - 1) / g.stride[i] + 1;
+    }
+    return g;
+}
+
 /* An image without elements along one axis, and enough padding for the window. */
 static void make_empty(geometry *g, int32_t axis) {
     const int64_t extent = (g->kernel[axis] - 1) * g->dilation[axis] + 1;
@@ -399,8 +419,9 @@ static void convolutions_follow_their_definition(void **state) {
     (void)state;
     test_random random = {SEED + 4};
     for (int round = 0; round < 300; round++) {
-        const bool quantized = round % 2, large = round % 30 < 2;
-        geometry g = random_geometry(&random, large);
+        const bool quantized = round % 2, wide = round % 30 == 4 || round % 30 == 15,
+                   large = wide || round % 30 < 2;
+        geometry g = wide ? wide_geometry(&random) : random_geometry(&random, large);
         if (round % 10 == 7) make_empty(&g, round % g.rank);
         const int64_t maps = g.group * g.filters;
         fixture f = begin(quantized ? OP_QLINEAR_CONV : OP_CONV_INTEGER);
@@ -433,6 +454,8 @@ static void convolutions_follow_their_definition(void **state) {
         add_integers(&f, "strides", (size_t)g.rank, g.stride);
         add_integers(&f, "dilations", (size_t)g.rank, g.dilation);
         add_integers(&f, "pads", 2 * (size_t)g.rank, g.pads);
+        /* As a band of rows has it: less scratch. */
+        if (round % 3 == 0) add_integers(&f, "ouro.packed_extents", (size_t)x.rank, x.dims);
         apply_well(&f);
         const op_shape *y = &f.outputs[0].type.shape;
         assert_int_equal(y->rank, g.rank + 2);
