@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rms_normalization.c: RMSNormalization: rows divided by the root of the mean of their squares, times a scale. 16-bit floats are
- * computed in float. Sums are taken in 64 lanes, which are added in order, whatever the machine: so many that no addition waits for the one
- * before. A row is divided by multiplying it with the reciprocal of the root. */
+ * computed in float. Sums are taken in 64 lanes, the halves of which are added until one is left, whatever the machine: so many that no addition waits for the
+ * one before. A row is divided by multiplying it with the reciprocal of the root. */
 #include "runtime/kernels/portable/kernels.h"
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 64, HALF_ROW = 4096 /* elements of 16 bits that become floats at once; longer rows, a block at a time */ };
+enum {
+    LANES = 64,
+    HALF_ROW = 4096 /* elements of 16 bits that become floats at once; longer rows, a block at a time */
+};
 
 typedef struct rms_state {
     op_dtype dtype;
@@ -20,16 +23,22 @@ typedef struct rms_job {
     void *y;
 } rms_job;
 
+/* The sum of all lanes, which are written over. */
+#define SUM_OF(lanes)                                                                                        \
+    for (int half = LANES / 2; half; half /= 2) {                                                            \
+        RT_VECTOR for (int k = 0; k < half; k++)(lanes)[k] += (lanes)[k + half];                             \
+    }
+
 #define RMS_ROW(name, type, root)                                                                            \
     RT_CLONES static void name(type *y, const type *x, const type *scale, int64_t count, type epsilon) {     \
-        type lanes[LANES] = {0}, sum = 0;                                                                    \
+        type lanes[LANES] = {0};                                                                             \
         int64_t i = 0;                                                                                       \
         for (; i + LANES <= count; i += LANES) {                                                             \
             RT_VECTOR for (int k = 0; k < LANES; k++) lanes[k] += x[i + k] * x[i + k];                       \
         }                                                                                                    \
         for (int k = 0; i + k < count; k++) lanes[k] += x[i + k] * x[i + k];                                 \
-        for (int k = 0; k < LANES; k++) sum += lanes[k];                                                     \
-        const type factor = 1 / root(sum / (type)count + epsilon);                                           \
+        SUM_OF(lanes)                                                                                        \
+        const type factor = 1 / root(lanes[0] / (type)count + epsilon);                                      \
         if (scale) {                                                                                         \
             RT_VECTOR for (int64_t k = 0; k < count; k++) y[k] = x[k] * factor * scale[k];                   \
         } else {                                                                                             \
@@ -41,14 +50,14 @@ RMS_ROW(row_double, double, sqrt)
 
 /* A row of 16-bit floats, a block at a time: once for the sum, once for the results. */
 static void row_half(const rms_state *s, uint16_t *y, const uint16_t *x, const uint16_t *scale) {
-    float block[RT_HALF_BLOCK], factors[RT_HALF_BLOCK], lanes[LANES] = {0}, sum = 0;
+    float block[RT_HALF_BLOCK], factors[RT_HALF_BLOCK], lanes[LANES] = {0};
     for (int64_t i = 0; i < s->extent; i += RT_HALF_BLOCK) {
         const int64_t count = s->extent - i < RT_HALF_BLOCK ? s->extent - i : RT_HALF_BLOCK;
         rt_half_load(s->dtype, block, x + i, count);
         for (int64_t k = 0; k < count; k++) lanes[k % LANES] += block[k] * block[k];
     }
-    for (int k = 0; k < LANES; k++) sum += lanes[k];
-    const float factor = 1 / sqrtf(sum / (float)s->extent + (float)s->epsilon);
+    SUM_OF(lanes)
+    const float factor = 1 / sqrtf(lanes[0] / (float)s->extent + (float)s->epsilon);
     for (int64_t i = 0; i < s->extent; i += RT_HALF_BLOCK) {
         const int64_t count = s->extent - i < RT_HALF_BLOCK ? s->extent - i : RT_HALF_BLOCK;
         rt_half_load(s->dtype, block, x + i, count);
