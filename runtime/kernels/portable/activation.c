@@ -3,6 +3,7 @@
 #include "runtime/kernels/portable/activation.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
+#include "runtime/kernels/portable/pieces.h"
 #include "runtime/kernels/portable/vector_math.h"
 #include "runtime/kernels/portable/vector_math_512.h"
 #include <math.h>
@@ -89,7 +90,7 @@ RT_CLONES static void hyperbolic_tangent(float *data, int64_t count) {
 }
 
 RT_CLONES static void swish(float *data, int64_t count, float slope) {
-    RT_MAP_LONG(data, data, count, a * rt_sigmoid(slope * a));
+    RT_MAP_LONG(data, data, count, rt_swish(a, slope));
 }
 
 RT_CLONES static void hard_swish(float *data, int64_t count) {
@@ -97,10 +98,6 @@ RT_CLONES static void hard_swish(float *data, int64_t count) {
         const float gate = data[i] / 6.0f + 0.5f, above = gate < 0 ? 0 : gate;
         data[i] *= above > 1 ? 1 : above;
     }
-}
-
-RT_CLONES static void gelu(float *data, int64_t count) {
-    RT_MAP_LONG(data, data, count, rt_gelu(a));
 }
 
 void rt_activation_floats(const rt_activation *activation, float *data, int64_t count) {
@@ -127,7 +124,7 @@ void rt_activation_floats(const rt_activation *activation, float *data, int64_t 
         hard_swish(data, count);
         break;
     case RT_ACTIVATION_GELU:
-        gelu(data, count);
+        rt_gelu_floats(data, data, count);
         break;
     default:
         break;
@@ -152,21 +149,11 @@ AVX512 static void gate_wide(const rt_activation *activation, float *data, int64
     const __m512 x = _mm512_maskz_loadu_ps(some, data + i), gate = rt_one_and_exp_16(x, &with);
     _mm512_mask_storeu_ps(data + i, some, _mm512_div_ps(swish ? x : one, gate));
 }
-
-AVX512 static void gelu_wide(float *data, int64_t count) {
-    for (int64_t i = 0; i < count; i += 16) {
-        const __mmask16 some = rt_first_lanes_16(count - i);
-        __m512 x = _mm512_maskz_loadu_ps(some, data + i);
-        rt_gelu_vectors(&x, 1, true);
-        _mm512_mask_storeu_ps(data + i, some, x);
-    }
-}
 #endif
 
 static bool has_wide_form(const rt_activation *activation) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    const bool form = activation->kind == RT_ACTIVATION_SWISH || activation->kind == RT_ACTIVATION_SIGMOID ||
-                      activation->kind == RT_ACTIVATION_GELU;
+    const bool form = activation->kind == RT_ACTIVATION_SWISH || activation->kind == RT_ACTIVATION_SIGMOID;
     return form && __builtin_cpu_supports("avx512f");
 #else
     (void)activation;
@@ -177,8 +164,7 @@ static bool has_wide_form(const rt_activation *activation) {
 void rt_activation_fused(const rt_activation *activation, float *data, int64_t count) {
 #if defined(__x86_64__) && defined(__GNUC__)
     if (has_wide_form(activation)) {
-        if (activation->kind == RT_ACTIVATION_GELU) gelu_wide(data, count);
-        else gate_wide(activation, data, count);
+        gate_wide(activation, data, count);
         return;
     }
 #endif

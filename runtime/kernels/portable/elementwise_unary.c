@@ -5,6 +5,7 @@
  * integers is computed in double and truncated. Half precision is computed in float, a block at a time.
  */
 #include "runtime/kernels/portable/elementwise_unary.h"
+#include "runtime/kernels/portable/pieces.h"
 #include "runtime/kernels/portable/vector_angles.h"
 #include <float.h>
 #include <math.h>
@@ -35,6 +36,14 @@
         RT_MAP_LONG(y, x, count, single);                                                                    \
     }                                                                                                        \
     UNARY(name##_double, , double, twice)
+/* In float rt_..._floats of pieces.h. */
+#define UNARY_PIECES(name, twice)                                                                            \
+    static void name##_float(void *to, const void *from, int64_t count,                                      \
+                             const rt_unary_parameters *parameters) {                                        \
+        (void)parameters;                                                                                    \
+        rt_##name##_floats(to, from, count);                                                                 \
+    }                                                                                                        \
+    UNARY(name##_double, , double, twice)
 #define UNARY_SIGNED(name, expression)                                                                       \
     UNARY(name##_int8, RT_CLONES, int8_t, expression)                                                        \
     UNARY(name##_int16, , int16_t, expression)                                                               \
@@ -56,7 +65,7 @@ UNARY_REAL(ceil, ceilf(a), ceil(a))
 UNARY_REAL(clip, LIMIT(a, p.low, p.high), LIMIT(a, p.low_double, p.high_double))
 UNARY_SIGNED(clip, LIMIT_WHOLE(a, p.low_signed, p.high_signed))
 UNARY_UNSIGNED(clip, LIMIT_WHOLE(a, p.low_unsigned, p.high_unsigned))
-UNARY_LONG(erf, rt_erf(a), erf(a))
+UNARY_PIECES(erf, erf(a))
 UNARY_SIGNED(erf, erf((double)a))
 UNARY_UNSIGNED(erf, erf((double)a))
 UNARY_LONG(exp, rt_exp(a), exp(a))
@@ -145,9 +154,9 @@ UNARY_REAL(thresholded_relu, (a > p.alpha ? a : 0.0f), (a > ALPHA ? a : 0.0))
 /* x times the probability that a normal number is below x, and its two usual approximations; x tanh(log(1 + e^x)), where e^x
  * is all of it from 20 on. */
 #define MISH(a, e) ((a) * ((e) * ((e) + 2)) / ((e) * ((e) + 2) + 2))
-UNARY_LONG(gelu, rt_gelu(a), 0.5 * a * (1.0 + erf(a * 0.70710678118654752440)))
-UNARY_LONG(gelu_tanh, rt_gelu_by_tanh(a), a / (1.0 + exp(-1.5957691216057308 * (a + 0.044715 * a * a * a))))
-UNARY_LONG(swish, a *rt_sigmoid(p.alpha *a), a / (1.0 + exp(-ALPHA * a)))
+UNARY_PIECES(gelu, 0.5 * a * (1.0 + erf(a * 0.70710678118654752440)))
+UNARY_PIECES(gelu_tanh, a / (1.0 + exp(-1.5957691216057308 * (a + 0.044715 * a * a * a))))
+UNARY_LONG(swish, rt_swish(a, p.alpha), a / (1.0 + exp(-ALPHA * a)))
 UNARY_LONG(mish, (a > 20.0f ? a : MISH(a, rt_exp(a > 20.0f ? 20.0f : a))), (a > 40.0 ? a : MISH(a, exp(a))))
 UNARY_SIGNED(bitwise_not, ~(uint64_t)a)
 UNARY_UNSIGNED(bitwise_not, ~(uint64_t)a)
@@ -230,7 +239,7 @@ static rt_unary_function *find(const op_call *call) {
         call->code == OP_GELU && op_attribute_is(&call->attributes, "approximate", "tanh", "none");
     const unary_row *row = tanh ? &gelu_by_tanh : &rows[call->code];
     const op_dtype computed = rt_is_half(dtype) ? OP_FLOAT : dtype;
-    rt_unary_function *wide = computed == OP_FLOAT ? rt_unary_512(call->code, tanh) : NULL;
+    rt_unary_function *wide = computed == OP_FLOAT ? rt_unary_512(call->code) : NULL;
     return wide ? wide : row->functions[computed];
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vector_math.h: exp (also of negative numbers alone), exp - 1, log, log of 1 and some, tanh, the logistic function, erf
- * and Gelu in float, written so that a compiler vectorises a loop over them: no branches, no tables, no calls.
+/* vector_math.h: exp (also of negative numbers alone), exp - 1, log, log of 1 and some, tanh, the logistic function, swish and
+ * Gelu by tanh in float, written so that a compiler vectorises a loop over them: no branches, no tables, no calls. Erf and Gelu: pieces.h.
  *
  * Reduction of the argument is as in Cody and Waite, "Software Manual for the Elementary Functions" (1980);
  * the polynomials are our own minimax fits in double precision (Lawson's iteration on Chebyshev nodes,
@@ -154,45 +154,13 @@ RT_MATH float rt_sigmoid(float x) {
     return x < 0.0f ? e * ratio : ratio;
 }
 
-RT_MATH float rt_erf(float x) {
-    const float a = rt_absolute(x), z = x * x;
-    float p = 7.889119297e-5f;
-    p = p * z - 8.020841051e-4f;
-    p = p * z + 5.189535208e-3f;
-    p = p * z - 2.685444430e-2f;
-    p = p * z + 1.128360033e-1f;
-    p = p * z - 3.761262596e-1f;
-    p = p * z + 1.283791070e-1f;
-    const float near = x + x * p;        /* 1.128379107 in two parts */
-    const float b = a > 4.0f ? 4.0f : a; /* erf(4) rounds to 1 */
-    float q = 1.855748997e-4f;           /* log(1 - erf(b)) */
-    q = q * b - 2.939615631e-3f;
-    q = q * b + 2.180535160e-2f;
-    q = q * b - 1.030374318e-1f;
-    q = q * b - 6.382256150e-1f;
-    q = q * b - 1.127040029e+0f;
-    q = q * b - 3.537089215e-4f;
-    const float far = 1.0f - rt_exp_falling(q); /* q is between -18 and 0 */
-    return a < 1.0f ? near : rt_sign_of(far, x);
+/* x / (1 + exp(-alpha x)), in which no product of NaNs decides on a sign. */
+RT_MATH float rt_swish(float x, float alpha) {
+    const float z = alpha * x, e = rt_exp(rt_negative(z));
+    return (z < 0.0f ? x * e : x) / (1.0f + e);
 }
 
-/* x times the probability that a normal number is below x. One polynomial of |x| is the logarithm of what is above it: no sum of 1 and
- * an error function loses the small results below 0. These have a relative error of 2e-6; from -6 on they are 0. */
-RT_MATH float rt_gelu(float x) {
-    const float a = rt_absolute(x), t = a > 6.0f ? 6.0f : a;
-    /* In pairs, and pairs of pairs: the chain of what waits for each other is what takes time here. */
-    const float t2 = t * t, t4 = t2 * t2;
-    const float low =
-        (-6.931471825e-1f - 7.978860736e-1f * t) + (-3.182944655e-1f - 3.639274836e-2f * t) * t2;
-    const float middle =
-        (4.883829970e-3f - 5.958529437e-5f * t) + (-1.636935922e-4f + 4.389790411e-5f * t) * t2;
-    const float high = (-5.994023468e-6f + 4.419738389e-7f * t) - 1.390389226e-8f * t2;
-    const float q = low + (middle + high * t4) * t4;
-    const float tail = rt_exp_falling(q), above = a > 6.0f ? 0.0f : tail; /* q is between -21 and 0 */
-    return x * (x < 0.0f ? above : 1.0f - above);
-}
-
-/* The usual approximation of rt_gelu by tanh, written as x / (1 + exp(-z)). */
+/* The usual approximation of Gelu by tanh, written as x / (1 + exp(-z)). */
 RT_MATH float rt_gelu_by_tanh(float x) {
     const float z = 1.5957691216f * (x + 0.044715f * x * x * x);
     const float e = rt_exp_falling(-rt_absolute(z));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vector_math_512.h: exp, the logistic function, swish, tanh, erf, softplus and Gelu of vector_math.h on 16 lanes of AVX-512, bit for bit. Rounding to an integer, limits that let a NaN
+/* vector_math_512.h: exp, the logistic function, swish, tanh, softplus and Gelu by tanh of vector_math.h on 16 lanes of AVX-512, bit for bit. Rounding to an integer, limits that let a NaN
  * pass and scaling by a power of two are one instruction each there, which C has no words for: a third fewer than a compiler finds.
  */
 #ifndef OURO_VECTOR_MATH_512_H
@@ -77,10 +77,13 @@ RT_MATH_512 static inline __m512 rt_one_and_exp_16(__m512 x, const rt_gate_512 *
     return _mm512_add_ps(_mm512_scalef_ps(p, n), one);
 }
 
-/* x times the logistic function of alpha x. A NaN is handed on: of a product of two the sign would be that of either. */
 RT_MATH_512 static inline __m512 rt_swish_16(__m512 x, __m512 alpha) {
-    const __mmask16 numbers = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
-    return _mm512_mask_mul_ps(x, numbers, x, rt_sigmoid_16(_mm512_mul_ps(alpha, x)));
+    const __m512i sign = _mm512_set1_epi32(INT32_MIN);
+    const __m512 z = _mm512_mul_ps(alpha, x),
+                 negative = _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(z), sign)),
+                 e = rt_exp_limited_16(_mm512_max_ps(_mm512_set1_ps(-104.0f), negative)),
+                 part = _mm512_mask_mul_ps(x, _mm512_cmp_ps_mask(z, _mm512_setzero_ps(), _CMP_LT_OQ), x, e);
+    return _mm512_div_ps(part, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
 }
 
 RT_MATH_512 static inline __m512 rt_tanh_16(__m512 x) {
@@ -136,83 +139,6 @@ RT_MATH_512 static inline __m512 rt_exp_falling_16(__m512 x) {
                                    magic),
                  e = _mm512_scalef_ps(_mm512_add_ps(rt_exp_rest_16(x, n), one), n);
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.0f), _CMP_NLT_UQ), e);
-}
-
-RT_MATH_512 static inline __m512 rt_erf_16(__m512 x) {
-    const __m512i sign = _mm512_set1_epi32(INT32_MIN);
-    const __m512 a = rt_absolute_16(x), z = _mm512_mul_ps(x, x), b = _mm512_min_ps(_mm512_set1_ps(4.0f), a);
-    __m512 p = _mm512_set1_ps(7.889119297e-5f), q = _mm512_set1_ps(1.855748997e-4f);
-    p = _mm512_sub_ps(_mm512_mul_ps(p, z), _mm512_set1_ps(8.020841051e-4f));
-    q = _mm512_sub_ps(_mm512_mul_ps(q, b), _mm512_set1_ps(2.939615631e-3f));
-    p = _mm512_add_ps(_mm512_mul_ps(p, z), _mm512_set1_ps(5.189535208e-3f));
-    q = _mm512_add_ps(_mm512_mul_ps(q, b), _mm512_set1_ps(2.180535160e-2f));
-    p = _mm512_sub_ps(_mm512_mul_ps(p, z), _mm512_set1_ps(2.685444430e-2f));
-    q = _mm512_sub_ps(_mm512_mul_ps(q, b), _mm512_set1_ps(1.030374318e-1f));
-    p = _mm512_add_ps(_mm512_mul_ps(p, z), _mm512_set1_ps(1.128360033e-1f));
-    q = _mm512_sub_ps(_mm512_mul_ps(q, b), _mm512_set1_ps(6.382256150e-1f));
-    p = _mm512_sub_ps(_mm512_mul_ps(p, z), _mm512_set1_ps(3.761262596e-1f));
-    q = _mm512_sub_ps(_mm512_mul_ps(q, b), _mm512_set1_ps(1.127040029e+0f));
-    p = _mm512_add_ps(_mm512_mul_ps(p, z), _mm512_set1_ps(1.283791070e-1f));
-    q = _mm512_sub_ps(_mm512_mul_ps(q, b), _mm512_set1_ps(3.537089215e-4f));
-    const __m512 far = _mm512_sub_ps(_mm512_set1_ps(1.0f), rt_exp_falling_16(q)),
-                 near = _mm512_add_ps(x, _mm512_mul_ps(x, p));
-    const __m512i signed_far =
-        _mm512_ternarylogic_epi32(sign, _mm512_castps_si512(x), _mm512_castps_si512(far), 0xca);
-    return _mm512_mask_mov_ps(_mm512_castsi512_ps(signed_far),
-                              _mm512_cmp_ps_mask(a, _mm512_set1_ps(1.0f), _CMP_LT_OQ), near);
-}
-
-/* a b + c, rounded twice, or once. */
-RT_MATH_512 static inline __attribute__((always_inline)) __m512 rt_add_product_16(__m512 a, __m512 b,
-                                                                                  __m512 c, bool fused) {
-    return fused ? _mm512_fmadd_ps(a, b, c) : _mm512_add_ps(_mm512_mul_ps(a, b), c);
-}
-
-/* rt_gelu of `count` vectors, a constant: step by step for all of them, as what one of them waits for is filled with work on the others. `fused`:
- * products and sums are rounded once, which is faster and gives other last digits. */
-RT_MATH_512 static inline __attribute__((always_inline)) void rt_gelu_vectors(__m512 *x, int count,
-                                                                              bool fused) {
-    enum { MOST = 3 };
-    const __m512 six = _mm512_set1_ps(6.0f), one = _mm512_set1_ps(1.0f), magic = _mm512_set1_ps(12582912.0f);
-    __m512 a[MOST], t[MOST], t2[MOST], t4[MOST], low[MOST], middle[MOST], high[MOST], n[MOST], r[MOST],
-        p[MOST];
-#define RT_EACH _Pragma("GCC unroll 3") for (int v = 0; v < count; v++)
-#define RT_LINE(a, b) rt_add_product_16(_mm512_set1_ps(b), t[v], _mm512_set1_ps(a), fused)
-#define RT_ADD_PRODUCT(a, b, c) rt_add_product_16(a, b, c, fused)
-    RT_EACH a[v] = rt_absolute_16(x[v]);
-    RT_EACH t[v] = _mm512_min_ps(six, a[v]);
-    RT_EACH t2[v] = _mm512_mul_ps(t[v], t[v]);
-    RT_EACH high[v] =
-        RT_ADD_PRODUCT(_mm512_set1_ps(-1.390389226e-8f), t2[v], RT_LINE(-5.994023468e-6f, 4.419738389e-7f));
-    RT_EACH t4[v] = _mm512_mul_ps(t2[v], t2[v]);
-    RT_EACH middle[v] = RT_ADD_PRODUCT(RT_LINE(-1.636935922e-4f, 4.389790411e-5f), t2[v],
-                                       RT_LINE(4.883829970e-3f, -5.958529437e-5f));
-    RT_EACH low[v] = RT_ADD_PRODUCT(RT_LINE(-3.182944655e-1f, -3.639274836e-2f), t2[v],
-                                    RT_LINE(-6.931471825e-1f, -7.978860736e-1f));
-    RT_EACH middle[v] = RT_ADD_PRODUCT(high[v], t4[v], middle[v]);
-    RT_EACH low[v] = RT_ADD_PRODUCT(middle[v], t4[v], low[v]);
-    /* From here on rt_exp_falling. n times the first part of log 2 is exact, and so is the power of two. */
-    RT_EACH n[v] = _mm512_sub_ps(RT_ADD_PRODUCT(low[v], _mm512_set1_ps(1.44269504f), magic), magic);
-    RT_EACH r[v] = _mm512_fnmadd_ps(n[v], _mm512_set1_ps(0.693359375f), low[v]);
-    RT_EACH r[v] = RT_ADD_PRODUCT(n[v], _mm512_set1_ps(2.12194440e-4f), r[v]);
-    RT_EACH p[v] = RT_ADD_PRODUCT(_mm512_set1_ps(1.381455804e-3f), r[v], _mm512_set1_ps(8.368736133e-3f));
-    RT_EACH p[v] = RT_ADD_PRODUCT(p[v], r[v], _mm512_set1_ps(4.166838899e-2f));
-    RT_EACH p[v] = RT_ADD_PRODUCT(p[v], r[v], _mm512_set1_ps(1.666652113e-1f));
-    RT_EACH p[v] = RT_ADD_PRODUCT(p[v], r[v], _mm512_set1_ps(4.999999404e-1f));
-    RT_EACH p[v] = RT_ADD_PRODUCT(p[v], _mm512_mul_ps(r[v], r[v]), r[v]);
-    RT_EACH p[v] = _mm512_scalef_ps(_mm512_add_ps(p[v], one), n[v]);
-    RT_EACH p[v] = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a[v], six, _CMP_NGT_UQ), p[v]);
-    RT_EACH p[v] = _mm512_mask_mov_ps(_mm512_sub_ps(one, p[v]),
-                                      _mm512_cmp_ps_mask(x[v], _mm512_setzero_ps(), _CMP_LT_OQ), p[v]);
-    RT_EACH x[v] = _mm512_mul_ps(x[v], p[v]);
-#undef RT_EACH
-#undef RT_LINE
-#undef RT_ADD_PRODUCT
-}
-
-RT_MATH_512 static inline __m512 rt_gelu_16(__m512 x) {
-    rt_gelu_vectors(&x, 1, false);
-    return x;
 }
 
 RT_MATH_512 static inline __m512 rt_gelu_by_tanh_16(__m512 x) {

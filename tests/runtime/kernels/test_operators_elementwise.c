@@ -2,6 +2,7 @@
 /* test_operators_elementwise.c: operators that work element by element, against references written from their
  * definition, one element at a time, in every type that they take. */
 #include "runtime/kernels/portable/activation.h"
+#include "runtime/kernels/portable/pieces.h"
 #include "runtime/kernels/portable/vector_math.h"
 #include "tests/support/operators.h"
 #include <setjmp.h>
@@ -293,9 +294,9 @@ static op_tensor coarse_floats(base_arena *arena, uint32_t count) {
 /* Every float, coarsely: the vectorised functions are within 3 units in the last place. */
 static void test_accuracy(void **state) {
     (void)state;
-    static const op_code codes[] = {OP_EXP,  OP_LOG,   OP_TANH,  OP_SIGMOID, OP_ERF,  OP_ELU,  OP_SOFTPLUS,
-                                    OP_ACOS, OP_ACOSH, OP_ASIN,  OP_ASINH,   OP_ATAN, OP_ATANH, OP_COS,
-                                    OP_COSH, OP_SIN,   OP_SINH,  OP_TAN};
+    static const op_code codes[] = {OP_EXP,      OP_LOG,  OP_TANH,  OP_SIGMOID, OP_ERF,   OP_ELU,
+                                    OP_SOFTPLUS, OP_ACOS, OP_ACOSH, OP_ASIN,    OP_ASINH, OP_ATAN,
+                                    OP_ATANH,    OP_COS,  OP_COSH,  OP_SIN,     OP_SINH,  OP_TAN};
     enum { COUNT = 1 << 20 };
     base_arena arena;
     base_arena_init(&arena, NULL);
@@ -327,7 +328,7 @@ static float formula(op_code code, float x) {
     case OP_SIGMOID:
         return rt_sigmoid(x);
     case OP_SWISH:
-        return x * rt_sigmoid(x);
+        return rt_swish(x, 1.0f);
     case OP_TANH:
         return rt_tanh(x);
     case OP_LOG:
@@ -358,6 +359,51 @@ static void test_formulas(void **state) {
             if (isnan(want) ? !isnan(got) : memcmp(&got, &want, sizeof got) != 0)
                 fail_msg("%s(%.9g) is %.9g, the formula gives %.9g", op_schema_of(codes[k])->name,
                          (double)x[i], (double)got, (double)want);
+        }
+    }
+    base_arena_free(&arena);
+}
+
+/* Every float, coarsely, with the forms of erf and Gelu for each instruction set beside each other, in vectors and one by one; Gelu's errors, too. */
+static void test_pieces(void **state) {
+    (void)state;
+    enum { COUNT = (1 << 20) - 5, SOME = 77 };
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    const op_shape shape = {.rank = 1, .dims = {COUNT}};
+    const op_tensor input = coarse_floats(&arena, COUNT), made = test_tensor(&arena, OP_FLOAT, &shape),
+                    other = test_tensor(&arena, OP_FLOAT, &shape);
+    const float *x = input.data;
+    float *y = made.data, *z = other.data;
+    for (int code = RT_PIECES_ERF; code <= RT_PIECES_GELU_TANH; code++) {
+        rt_pieces_form((rt_pieces_code)code, RT_PIECES_PORTABLE)(y, x, COUNT);
+        for (int width = RT_PIECES_AVX2; width <= RT_PIECES_AVX512; width++) {
+            rt_pieces_function *form = rt_pieces_form((rt_pieces_code)code, (rt_pieces_width)width);
+            if (!form) continue;
+            form(z, x, COUNT);
+            for (int64_t i = 0; i < COUNT; i++)
+                assert_true(memcmp(&y[i], &z[i], sizeof *y) == 0 || (isnan(y[i]) && isnan(z[i])));
+            for (int count = 1; count < SOME; count++) {
+                const float *from = x + COUNT / 2 - count;
+                z[count] = 7;
+                form(z, from, count);
+                assert_memory_equal(z, y + COUNT / 2 - count, (size_t)count * sizeof *z);
+                assert_true(z[count] == 7);
+            }
+        }
+    }
+    rt_gelu_floats(y, x, COUNT);
+    rt_gelu_tanh_floats(z, x, COUNT);
+    for (int64_t i = 0; i < COUNT; i++) {
+        const double a = (double)x[i], exact = 0.5 * a * erfc(-a / sqrt(2.0)),
+                     by_tanh = a / (1 + exp(-1.5957691216057308 * (a + 0.044715 * a * a * a)));
+        if (isnan(x[i])) {
+            assert_true(isnan(y[i]) && isnan(z[i]));
+        } else if (isinf(x[i])) {
+            assert_true(x[i] < 0 ? isnan(y[i]) && isnan(z[i]) : y[i] == x[i] && z[i] == x[i]);
+        } else {
+            assert_true(fabs((double)y[i] - exact) <= 6e-9 * (x[i] < -6) + 8e-7 * fabs(exact) + 1e-45);
+            assert_true(fabs((double)z[i] - by_tanh) <= (x[i] < -5.7f ? 1e-5 : 8e-7) * fabs(by_tanh) + 1e-36);
         }
     }
     base_arena_free(&arena);
@@ -869,10 +915,11 @@ static void test_fused_gates(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fused_gates), cmocka_unit_test(test_table),
-        cmocka_unit_test(test_accuracy),    cmocka_unit_test(test_formulas),
-        cmocka_unit_test(test_power_mixed), cmocka_unit_test(test_cast_strings),
-        cmocka_unit_test(test_layouts),     cmocka_unit_test(test_tails),
+        cmocka_unit_test(test_fused_gates),  cmocka_unit_test(test_table),
+        cmocka_unit_test(test_accuracy),     cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_pieces),       cmocka_unit_test(test_power_mixed),
+        cmocka_unit_test(test_cast_strings), cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_tails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
