@@ -1,0 +1,30 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""architecture_models.py FOLDER [NAME...]: small networks of the architectures that people export today, with random weights, node for
+node as PyTorch's exporters and tf2onnx write them, as ONNX test folders for compare.sh:
+
+    architecture_models.py models && compare.sh -t 1,2 models/*
+    ouro test --compare-ort models
+
+tells where ouro is slower, and where it is wrong. Needs python3-onnx."""
+import os
+import sys
+
+import architecture_images
+import architecture_sequences
+from architecture_net import Net
+
+
+def main():
+    models = {**architecture_images.MODELS, **architecture_sequences.MODELS}
+    for name in sys.argv[2:] or models:
+        function, opset = models[name]
+        net = Net(opset)
+        function(net)
+        net.save(os.path.join(sys.argv[1], name))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    main()
