@@ -5,7 +5,8 @@
  *  => %d = Conv(%x, %w', %b', %r) {ouro.activation = "Relu"}
  *
  * - What scales and shifts channels by constants (BatchNormalization, Mul, Add, Sub, Div) after a Conv, in float or 16 bits, goes
- * into its weights and bias, computed in double and rounded once. After another BatchNormalization it goes
+ * into its weights and bias, computed in double and rounded once; in float after a ConvTranspose, too, and, where the channels are the
+ * columns, after a MatMul or Gemm whose weights nobody else reads. After another BatchNormalization it goes
  * into that one, whose mean becomes 0, variance 1 and epsilon 0.
  * - Add after a Conv: the other operand, of the same shape, becomes the residual (input 3). If both operands
  * are made by a Conv, the later one takes the other.
@@ -75,17 +76,18 @@ static bool is_bare(const ir_node *node) {
 typedef struct affine {
     int64_t channels;
     double *scale, *shift;
+    bool scales; /* some scale is not 1 */
 } affine;
 
-/* The constant, broadcast to [N, C, ...], as one number a channel; NULL: it is not of that form. */
-static double *channel_numbers(fuser *f, const ir_value *constant, const op_shape *shape) {
+/* The constant, broadcast to a shape whose channels are this axis, as one number a channel; NULL: it is not of that form. */
+static double *channel_numbers(fuser *f, const ir_value *constant, const op_shape *shape, int32_t axis) {
     const float *data = constant_numbers(f, constant);
-    int64_t channels = shape->rank >= 2 ? shape->dims[1] : -1, count;
+    int64_t channels = shape->dims[axis], count;
     if (!data || channels <= 0 || !op_shape_elements(&constant->type.shape, &count)) return NULL;
     int32_t lacking = shape->rank - constant->type.shape.rank; /* dimensions that the constant lacks */
     if (lacking < 0 || (count != 1 && count != channels)) return NULL;
     for (int32_t d = 0; d < constant->type.shape.rank; d++) {
-        if (constant->type.shape.dims[d] != 1 && d + lacking != 1) return NULL;
+        if (constant->type.shape.dims[d] != 1 && d + lacking != axis) return NULL;
     }
     double *numbers = BASE_ARRAY(f->context->scratch, double, (size_t)channels);
     for (int64_t c = 0; numbers && c < channels; c++) numbers[c] = data[count == 1 ? 0 : c];
@@ -95,6 +97,7 @@ static double *channel_numbers(fuser *f, const ir_value *constant, const op_shap
 
 static bool affine_new(fuser *f, int64_t channels, affine *result) {
     result->channels = channels;
+    result->scales = false;
     result->scale = BASE_ARRAY(f->context->scratch, double, (size_t)channels);
     result->shift = BASE_ARRAY(f->context->scratch, double, (size_t)channels);
     f->out_of_memory |= !result->scale || !result->shift;
@@ -118,6 +121,7 @@ static bool read_normalization(fuser *f, const ir_node *node, affine *result) {
         result->scale[c] = parts[0][c] / sqrt((double)parts[3][c] + epsilon);
         result->shift[c] = parts[1][c] - parts[2][c] * result->scale[c];
     }
+    result->scales = true;
     return true;
 }
 
@@ -130,19 +134,26 @@ static bool is_same_shape(const op_shape *a, const op_shape *b) {
     return true;
 }
 
-/* What the node does to its input number *data, if that is to scale and shift channels by constants. */
-static bool read_affine(fuser *f, const ir_node *node, uint32_t *data, affine *result) {
-    *data = 0;
+/* The input that the node may scale and shift. */
+static uint32_t scaled_input(const ir_node *node) {
+    const bool commutes = node->code == OP_ADD || node->code == OP_MUL;
+    return commutes && ir_input(node, 0)->constant ? 1 : 0;
+}
+
+/* What the node does to the channels of its `scaled_input`, which are this axis, if that is to scale and shift them by constants. */
+static bool read_affine(fuser *f, const ir_node *node, int32_t axis, affine *result) {
     if (node->output_count < 1 || !node->outputs[0] || !is_computed_in_float(node->outputs[0])) return false;
-    if (node->code == OP_BATCH_NORMALIZATION) return is_bare(node) && read_normalization(f, node, result);
-    bool commutes = node->code == OP_ADD || node->code == OP_MUL;
-    if (!commutes && node->code != OP_SUB && node->code != OP_DIV) return false;
     const op_shape *shape = &node->outputs[0]->type.shape;
-    if (commutes && ir_input(node, 0)->constant) *data = 1;
-    if (!is_same_shape(shape, &ir_input(node, *data)->type.shape) || shape->rank < 2 || shape->dims[1] < 0)
+    if (shape->rank < 2) return false;
+    if (node->code == OP_BATCH_NORMALIZATION)
+        return axis == 1 && is_bare(node) && read_normalization(f, node, result);
+    if (node->code != OP_ADD && node->code != OP_MUL && node->code != OP_SUB && node->code != OP_DIV)
         return false;
-    const double *numbers = channel_numbers(f, ir_input(node, 1 - *data), shape);
-    if (!numbers || !affine_new(f, shape->dims[1], result)) return false;
+    const uint32_t data = scaled_input(node);
+    if (!is_same_shape(shape, &ir_input(node, data)->type.shape) || shape->dims[axis] < 0) return false;
+    const double *numbers = channel_numbers(f, ir_input(node, 1 - data), shape, axis);
+    if (!numbers || !affine_new(f, shape->dims[axis], result)) return false;
+    result->scales = node->code == OP_MUL || node->code == OP_DIV;
     for (int64_t c = 0; c < result->channels; c++) {
         if (node->code == OP_ADD) result->shift[c] = numbers[c];
         else if (node->code == OP_SUB) result->shift[c] = -numbers[c];
@@ -223,12 +234,84 @@ static bool fold_into_convolution(fuser *f, ir_node *convolution, const affine *
     return !f->out_of_memory;
 }
 
+/* Where the weights of a product or of a ConvTranspose have the numbers of a channel: element i belongs to channel
+ * i / (inner * outer) % groups * (channels / groups) + i / inner % (channels / groups). */
+typedef struct weight_axes {
+    int64_t inner, outer, groups;
+} weight_axes;
+
+static bool find_axes(const ir_node *host, const op_shape *weights, int64_t channels, weight_axes *axes) {
+    *axes = (weight_axes){1, 1, 1};
+    if (host->code == OP_CONV_TRANSPOSE) {
+        axes->groups = op_attribute_integer(&host->attributes, "group", 1);
+        if (weights->rank < 3 || axes->groups < 1 || weights->dims[0] < 1 ||
+            weights->dims[0] % axes->groups || channels % axes->groups ||
+            weights->dims[1] != channels / axes->groups)
+            return false;
+        for (int32_t d = 2; d < weights->rank; d++) axes->inner *= weights->dims[d];
+        axes->outer = weights->dims[0] / axes->groups * weights->dims[1];
+        return true;
+    }
+    const bool turned = host->code == OP_GEMM && op_attribute_integer(&host->attributes, "transB", 0);
+    if (weights->rank < 2 || weights->dims[weights->rank - (turned ? 2 : 1)] != channels) return false;
+    if (turned) axes->inner = weights->dims[weights->rank - 1];
+    axes->outer = channels;
+    return true;
+}
+
+/* Scales the weights of a MatMul, Gemm or ConvTranspose in float and shifts its bias, which is input 2. */
+static bool fold_into_product(fuser *f, ir_node *host, const affine *by) {
+    ir_value *weights = ir_input(host, 1);
+    const ir_value *bias = ir_input(host, 2);
+    weight_axes axes;
+    int64_t count, biases = 0;
+    const float *w = constant_numbers(f, weights), *b = constant_numbers(f, bias);
+    if (!w || weights->type.dtype != OP_FLOAT || weights->uses->next || (bias && !b) || !is_bare(host))
+        return false;
+    if (op_attribute_find(&host->attributes, "ouro.right") || ir_input(host, 3)) return false;
+    if (!op_shape_elements(&weights->type.shape, &count) || count == 0 ||
+        !find_axes(host, &weights->type.shape, by->channels, &axes))
+        return false;
+    if (bias && (!op_shape_elements(&bias->type.shape, &biases) || bias->type.shape.rank < 1 ||
+                 (biases != 1 && (biases != by->channels ||
+                                  bias->type.shape.dims[bias->type.shape.rank - 1] != by->channels))))
+        return false;
+    const double beta = host->code == OP_GEMM ? (double)op_attribute_real(&host->attributes, "beta", 1) : 1;
+    const int64_t own = by->channels / axes.groups;
+    float *new_w = BASE_ARRAY(f->context->scratch, float, (size_t)count + 1),
+          *new_b = BASE_ARRAY(f->context->scratch, float, (size_t)by->channels + 1);
+    f->out_of_memory |= !new_w || !new_b;
+    if (f->out_of_memory) return false;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t group = i / (axes.inner * axes.outer) % axes.groups;
+        new_w[i] = (float)(w[i] * by->scale[group * own + i / axes.inner % own]);
+    }
+    bool shifts = bias != NULL;
+    for (int64_t c = 0; c < by->channels; c++) {
+        new_b[c] = (float)((b ? beta * b[biases == 1 ? 0 : c] : 0) * by->scale[c] + by->shift[c]);
+        shifts |= new_b[c] != 0;
+    }
+    ir_value *scaled =
+        by->scales ? number_constant(f, weights->name, OP_FLOAT, &weights->type.shape, new_w) : weights;
+    ir_value *shifted = scaled && shifts
+                            ? number_constant(f, bias ? bias->name : weights->name, OP_FLOAT,
+                                              &(op_shape){.rank = 1, .dims = {by->channels}}, new_b)
+                            : NULL;
+    if (f->out_of_memory || !ir_node_set_input(host, 1, scaled) ||
+        (shifted && !ir_node_set_input(host, 2, shifted))) {
+        f->out_of_memory = true;
+        return false;
+    }
+    op_attribute one = {.name = "beta", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = 1};
+    if (beta != 1 && !ir_attribute_set(f->module, &host->attributes, &one)) f->out_of_memory = true;
+    return !f->out_of_memory;
+}
+
 /* `first`, a BatchNormalization, becomes itself and then `by`. */
 static bool fold_into_normalization(fuser *f, ir_node *first, const affine *by) {
     affine own;
-    uint32_t data;
     if (first->outputs[0]->type.dtype != OP_FLOAT) return false;
-    if (!read_affine(f, first, &data, &own) || own.channels != by->channels) return false;
+    if (!read_affine(f, first, 1, &own) || own.channels != by->channels) return false;
     static const char *const names[4] = {"scale", "shift", "mean", "variance"};
     for (uint32_t i = 0; i < 4; i++) {
         float *numbers = BASE_ARRAY(f->context->scratch, float, (size_t)own.channels);
@@ -251,14 +334,21 @@ static bool fold_into_normalization(fuser *f, ir_node *first, const affine *by) 
 }
 
 static bool fuse_affine(fuser *f, ir_node *node) {
+    static const op_code hosts[] = {OP_CONV, OP_BATCH_NORMALIZATION, OP_CONV_TRANSPOSE, OP_MATMUL, OP_GEMM};
+    if (node->code != OP_ADD && node->code != OP_MUL && node->code != OP_SUB && node->code != OP_DIV &&
+        node->code != OP_BATCH_NORMALIZATION)
+        return false;
+    const ir_value *input = ir_input(node, scaled_input(node));
+    ir_node *host = NULL;
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts && !host; i++)
+        host = only_producer(input, hosts[i], node->graph);
+    if (!host) return false;
+    const bool columns = host->code == OP_MATMUL || host->code == OP_GEMM;
     affine by;
-    uint32_t data;
-    if (!read_affine(f, node, &data, &by)) return false;
-    const ir_value *input = ir_input(node, data);
-    ir_node *convolution = only_producer(input, OP_CONV, node->graph);
-    if (convolution) return fold_into_convolution(f, convolution, &by);
-    ir_node *normalization = only_producer(input, OP_BATCH_NORMALIZATION, node->graph);
-    return normalization && is_bare(normalization) && fold_into_normalization(f, normalization, &by);
+    if (!read_affine(f, node, columns ? input->type.shape.rank - 1 : 1, &by)) return false;
+    if (host->code == OP_CONV) return fold_into_convolution(f, host, &by);
+    if (host->code != OP_BATCH_NORMALIZATION) return fold_into_product(f, host, &by);
+    return is_bare(host) && fold_into_normalization(f, host, &by);
 }
 
 /* ---- residuals and biases ------------------------------------------------------------------------------ */
@@ -447,7 +537,7 @@ static ir_value *host_value(const ir_node *node) {
         if (!host || host->graph != node->graph || !input->uses || input->uses->next) continue;
         if (input->uses->node != node) continue;
         if (host->code == OP_CONV || host->code == OP_BATCH_NORMALIZATION || host->code == OP_MATMUL ||
-            host->code == OP_GEMM) {
+            host->code == OP_GEMM || host->code == OP_CONV_TRANSPOSE) {
             return host->outputs[0];
         }
     }
@@ -462,7 +552,7 @@ static void fuse_graph(fuser *f, ir_graph *graph) {
         if (fuse_gate(f, node)) continue;
         absorb_transposes(f, node);
         bool fused =
-            fuse_affine(f, node) || fuse_residual(f, node) || fuse_bias(f, node) || fuse_activation(f, node);
+            fuse_bias(f, node) || fuse_affine(f, node) || fuse_residual(f, node) || fuse_activation(f, node);
         if (!fused) continue;
         ir_value *value = host_value(node);
         if (!value) continue;

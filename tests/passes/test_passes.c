@@ -33,6 +33,7 @@ static const struct pass_case {
     {"graph/cases/fuse_halves", pass_fuse, 0},
     /* Scales of channels go into weights of 16 bits, where these do not become too large or too small for their type. */
     {"graph/cases/fuse_halves_affine", pass_fuse, 0},
+    {"graph/cases/fuse_products", pass_fuse, 0},
     /* Gelu after products, but not by tanh, nor after a convolution. Gelu in its parts, with its factors in any order; not where somebody reads a part, with another factor, of two values, upside down, or
      * with a result of higher rank. */
     {"graph/cases/fuse_gelu", pass_fuse, 0},

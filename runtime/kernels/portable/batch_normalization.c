@@ -7,7 +7,7 @@
 #include "runtime/kernels/portable/product.h"
 #include <math.h>
 
-enum { LANES = 8 };
+enum { LANES = 8, BLOCK = 64 };
 
 typedef struct normalization {
     op_dtype dtypes[5];
@@ -127,16 +127,34 @@ static void train_member(void *context, int member, int members) {
     }
 }
 
+RT_CLONES static void scale_row(const float *x, float *y, int64_t count, const double *scale,
+                                const double *shift) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = x[i] * (float)scale[i] + (float)shift[i];
+}
+
+/* Some channels at a time, whose factors are made once for all images; where a channel is one number, they are a row. */
 static void infer_member(void *context, int member, int members) {
     const normalization_job *job = context;
     const normalization *shape = job->shape;
-    for (int64_t map = member; map < shape->batch * shape->channels; map += members) {
-        double of[5] = {0};
-        for (uint32_t i = 1; i < 5; i++) {
-            of[i] = rt_element_load(shape->dtypes[i], job->inputs[i].data, map % shape->channels);
+    const bool rows = shape->size == 1 && shape->dtypes[0] == OP_FLOAT;
+    const int64_t end = shape->batch ? shape->channels * (member + 1) / members : 0;
+    for (int64_t first = shape->channels * member / members; first < end; first += BLOCK) {
+        const int64_t count = end - first < BLOCK ? end - first : BLOCK;
+        double scale[BLOCK], shift[BLOCK];
+        for (int64_t c = 0; c < count; c++) {
+            double of[5] = {0};
+            for (uint32_t i = 1; i < 5; i++)
+                of[i] = rt_element_load(shape->dtypes[i], job->inputs[i].data, first + c);
+            scale[c] = of[1] / sqrt(of[4] + shape->epsilon);
+            shift[c] = of[2] - of[3] * scale[c];
         }
-        const double scale = of[1] / sqrt(of[4] + shape->epsilon), shift = of[2] - of[3] * scale;
-        normalize_map(job, map, scale, shift);
+        for (int64_t image = 0; image < shape->batch; image++) {
+            const int64_t map = image * shape->channels + first;
+            if (rows)
+                scale_row((const float *)job->inputs[0].data + map, (float *)job->y + map, count, scale,
+                          shift);
+            for (int64_t c = 0; !rows && c < count; c++) normalize_map(job, map + c, scale[c], shift[c]);
+        }
     }
 }
 
