@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* packed_recurrent.c: LSTM and GRU in float or in 16 bits with constant weights, which are packed into panels when the plan is made: the activations
- * of their definition, all directions, initial states; no clip, no coupled gates, no peepholes, whole sequences, layout 0.
+ * of their definition, all directions, initial states, lengths of sequences; no clip, no coupled gates, no peepholes, layout 0.
  *
  *     W: panels[group][gate]       for a group of RT_PANEL units: what is multiplied by inputs,
  *     R: panels[group][gate]       and by the state; of a GRU that resets the state before it is multiplied: z and r of all groups, then h
@@ -10,6 +10,9 @@
  * front to the back, or from the back, in turns, so that it finds in the cache what was read last. A group's gates are finished
  * while the next group's weights are on their way. The state is written where it is wanted, and read from there. One step of one sequence
  * reads each weight once, in one stream, which is all that it takes.
+ *
+ * With lengths, a step is made for the sequences up to the last one that it is part of; those before it that have ended (backward: not
+ * begun) get back the state that they had, and zeros as their result.
  *
  * Threads share out directions and sequences of the batch, which never wait for each other. The weights may be stored in 16 bits
  * (passes/layout/halve_weights.c, "ouro.weights_type"). Of a model in 16 bits, the weights are what they are; inputs become floats some
@@ -31,9 +34,9 @@ enum {
 
 typedef struct packed_recurrent {
     bool lstm, reset_first, reverse;
-    bool bias, y, y_h, y_c; /* which there are */
-    op_dtype dtype;         /* of the tensors */
-    op_dtype stored;        /* of the weights */
+    bool bias, lengths, y, y_h, y_c; /* which there are */
+    op_dtype dtype;                  /* of the tensors */
+    op_dtype stored;                 /* of the weights */
     int64_t sequence, batch, input, hidden, directions, gates;
     int64_t groups, wide; /* of RT_PANEL units; elements of a row of all gates, groups filled up */
     int64_t shares, most; /* parts of the batch, and the sequences of one of them at most */
@@ -61,7 +64,7 @@ static bool tensors_are_known(const op_call *call) {
         const op_type *type =
             i < call->input_count ? &call->inputs[i].type : &call->outputs[i - call->input_count].type;
         int64_t count;
-        if (type->dtype == OP_NONE) continue;
+        if (type->dtype == OP_NONE || i == OP_RECURRENT_LENGTHS) continue;
         if (type->kind != OP_KIND_TENSOR || type->dtype != call->inputs[OP_RECURRENT_X].type.dtype)
             return false;
         if (!op_shape_elements(&type->shape, &count) || count == 0) return false;
@@ -81,12 +84,13 @@ static bool find_sizes(packed_recurrent *k) {
     k->most = (k->batch + k->shares - 1) / k->shares;
     k->steps = k->most < CHUNK_ROWS ? CHUNK_ROWS / k->most : 1;
     if (k->steps > k->sequence) k->steps = k->sequence;
-    /* Two states h that take turns, the one after a reset, c. */
+    /* Two states h that take turns, the one after a reset, c; two of these where some get it back. */
+    const size_t count = k->lstm ? (k->lengths ? 4 : 3) : k->reset_first ? 3 : 2;
     return base_size_multiply((size_t)k->steps, (size_t)k->most, &rows) &&
            base_size_multiply(rows, (size_t)k->wide * sizeof(float), &projected) &&
            base_size_multiply((size_t)k->most, (size_t)k->hidden * sizeof(float), &states) &&
            base_size_align(states, RT_ALIGNMENT, &k->state_bytes) &&
-           base_size_multiply(k->state_bytes, k->lstm || k->reset_first ? 3 : 2, &states) &&
+           base_size_multiply(k->state_bytes, count, &states) &&
            base_size_add(states, projected, &k->scratch_each) &&
            base_size_multiply(k->batch == 1 ? (size_t)k->wide : 0, sizeof(float), &sums) &&
            base_size_add(k->scratch_each, sums, &k->scratch_each) &&
@@ -99,8 +103,7 @@ static bool read_recurrent(const op_call *call, const rt_environment *environmen
     const op_attributes *attributes = &call->attributes;
     if ((call->code != OP_LSTM && call->code != OP_GRU) || call->input_count < 3) return false;
     for (uint32_t i = 0; i < call->input_count; i++)
-        if (op_input_present(call, i) && (i == OP_RECURRENT_LENGTHS || i >= OP_RECURRENT_PEEPHOLES))
-            return false;
+        if (op_input_present(call, i) && i >= OP_RECURRENT_PEEPHOLES) return false;
     if (op_attribute_integer(attributes, "layout", 0) != 0 || op_attribute_find(attributes, "clip") ||
         op_attribute_integer(attributes, "input_forget", 0) != 0 || !tensors_are_known(call))
         return false;
@@ -116,6 +119,7 @@ static bool read_recurrent(const op_call *call, const rt_environment *environmen
                                 !lstm && !op_attribute_integer(attributes, "linear_before_reset", 0),
                             .reverse = op_attribute_is(attributes, "direction", "reverse", "forward"),
                             .bias = op_input_present(call, OP_RECURRENT_BIAS),
+                            .lengths = op_input_present(call, OP_RECURRENT_LENGTHS),
                             .y = is_wanted(call, 0),
                             .y_h = is_wanted(call, 1),
                             .y_c = is_wanted(call, 2),
@@ -383,6 +387,7 @@ static void run_step(const share *s, float *projected, bool back) {
 typedef struct recurrent_job {
     const rt_prepared *prepared;
     const op_tensor *inputs;
+    const int32_t *lengths; /* of the batch; NULL: all are whole */
     op_tensor *outputs;
     char *scratch;
 } recurrent_job;
@@ -406,14 +411,38 @@ static void give(const recurrent_job *job, uint32_t output, int64_t at, const fl
     else rt_half_store(k->dtype, (uint16_t *)to + at, floats, count);
 }
 
+/* Step t of a share with lengths: `rows` of its sequences are computed, and those that step t is no part of get back what they had.
+ * The result of these is zero. */
+static void run_ragged_step(const recurrent_job *job, share *s, int64_t t, float *projected, bool back,
+                            int64_t y) {
+    const packed_recurrent *k = job->prepared->state;
+    const int32_t *lengths = job->lengths + s->first;
+    const int64_t n = k->hidden, all = s->rows;
+    const size_t bytes = (size_t)n * sizeof(float), each = op_dtype_bytes(k->dtype);
+    int64_t rows = all;
+    while (rows > 0 && t >= lengths[rows - 1]) rows--;
+    s->rows = rows;
+    if (rows > 0) run_step(s, projected, back);
+    s->rows = all;
+    if (k->y && rows > 0) give(job, 0, y, s->h_next, rows * n);
+    for (int64_t row = 0; row < all; row++) {
+        if (t < lengths[row]) continue;
+        memcpy(s->h_next + row * n, s->h + row * n, bytes);
+        if (k->lstm) memcpy(s->c_next + row * n, s->c + row * n, bytes);
+        if (k->y) memset((char *)job->outputs[0].data + (size_t)(y + row * n) * each, 0, (size_t)n * each);
+    }
+}
+
 static void run_share(const recurrent_job *job, int64_t direction, int64_t part, char *scratch) {
     const packed_recurrent *k = job->prepared->state;
     const op_tensor *inputs = job->inputs;
-    const bool floats = k->dtype == OP_FLOAT;
+    const bool direct = k->dtype == OP_FLOAT && !job->lengths; /* states are made where they are wanted */
     const int64_t n = k->hidden, first = k->batch * part / k->shares,
                   rows = k->batch * (part + 1) / k->shares - first, at = (direction * k->batch + first) * n;
     float *turns[] = {(float *)(void *)scratch, (float *)(void *)(scratch + k->state_bytes)};
-    char *third = scratch + 2 * k->state_bytes;
+    char *third = scratch + 2 * k->state_bytes,
+         *fourth = third + (k->lstm && k->lengths ? k->state_bytes : 0);
+    float *cells[] = {(float *)(void *)third, (float *)(void *)fourth};
     share s = {.k = k,
                .first = first,
                .rows = rows,
@@ -424,14 +453,15 @@ static void run_share(const recurrent_job *job, int64_t direction, int64_t part,
                                : NULL,
                .w = (const char *)inputs[OP_RECURRENT_W].data + (size_t)direction * k->w_bytes,
                .r = (const char *)inputs[OP_RECURRENT_R].data + (size_t)direction * k->r_bytes,
-               .projected = (float *)(void *)(third + (k->lstm || k->reset_first ? k->state_bytes : 0)),
+               .projected = (float *)(void *)(fourth + (k->lstm || k->reset_first ? k->state_bytes : 0)),
                .spare = (float *)(void *)third};
     s.sums = s.projected + k->steps * k->most * k->wide;
     s.widened = s.sums + (k->batch == 1 ? k->wide : 0);
     s.h = initial(job, OP_RECURRENT_H, at, rows * n, turns[1]);
     if (k->lstm) {
-        s.c_next = k->y_c && floats ? (float *)job->outputs[2].data + at : (float *)(void *)third;
-        s.c = initial(job, OP_RECURRENT_C, at, rows * n, s.c_next);
+        if (k->y_c && direct) cells[0] = cells[1] = (float *)job->outputs[2].data + at;
+        s.c_next = cells[0];
+        s.c = initial(job, OP_RECURRENT_C, at, rows * n, cells[1]);
     }
     for (int64_t done = 0; done < k->sequence; done += k->steps) {
         const int64_t rest = k->sequence - done, count = rest < k->steps ? rest : k->steps;
@@ -440,15 +470,21 @@ static void run_share(const recurrent_job *job, int64_t direction, int64_t part,
             const int64_t t = s.backward ? k->sequence - 1 - i : i,
                           own = s.backward ? done + count - 1 - i : i - done;
             const int64_t y = ((t * k->directions + direction) * k->batch + first) * n;
-            s.h_next = k->y && floats ? (float *)job->outputs[0].data + y : turns[i % 2];
-            run_step(&s, s.projected + own * rows * k->wide, i % 2);
-            if (k->y && !floats) give(job, 0, y, s.h_next, rows * n);
+            float *projected = s.projected + own * rows * k->wide;
+            s.h_next = k->y && direct ? (float *)job->outputs[0].data + y : turns[i % 2];
+            s.c_next = cells[i % 2];
+            if (job->lengths) {
+                run_ragged_step(job, &s, t, projected, i % 2, y);
+            } else {
+                run_step(&s, projected, i % 2);
+                if (k->y && !direct) give(job, 0, y, s.h_next, rows * n);
+            }
             s.h = s.h_next;
             s.c = s.c_next;
         }
     }
     if (k->y_h) give(job, 1, at, s.h, rows * n);
-    if (k->y_c && !floats) give(job, 2, at, s.c, rows * n);
+    if (k->y_c && !direct) give(job, 2, at, s.c, rows * n);
 }
 
 static void run_member(void *context, int member, int members) {
@@ -468,9 +504,12 @@ static int members_of(const packed_recurrent *k, int threads) {
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
-    (void)report;
-    recurrent_job job = {prepared, inputs, outputs, scratch};
-    rt_team_run(members_of(prepared->state, prepared->threads) > 1 ? prepared->threads : 1, run_member, &job);
+    const packed_recurrent *k = prepared->state;
+    recurrent_job job = {.prepared = prepared, .inputs = inputs, .outputs = outputs, .scratch = scratch};
+    const base_status status =
+        rt_sequence_lengths(inputs, prepared->input_count, k->batch, k->sequence, &job.lengths, report);
+    if (status) return status;
+    rt_team_run(members_of(k, prepared->threads) > 1 ? prepared->threads : 1, run_member, &job);
     return BASE_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/kernels/portable/dynamic_rows.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/recurrent_cells.h"
 #include "runtime/kernels/portable/vector_math.h"
 #include <math.h>
 #include <string.h>
@@ -61,14 +62,16 @@ typedef struct recurrent {
     /* Scratch: the gates and states; R in panels of RT_PANEL rows (0: it is read as it is); panels of the projection. */
     size_t state_bytes, panel_bytes;
     int64_t panel_floats; /* of one gate */
-    size_t direction_bytes; /* scratch of each of two directions that run side by side; 0: one after the other */
-    size_t inner_bytes;     /* 16-bit floats: the scratch of the computation in float, before its copies */
-    bool bytes;           /* of weights; then codes and sums of their products stand where panels would */
+    size_t
+        direction_bytes; /* scratch of each of two directions that run side by side; 0: one after the other */
+    size_t inner_bytes;  /* 16-bit floats: the scratch of the computation in float, before its copies */
+    bool bytes;          /* of weights; then codes and sums of their products stand where panels would */
     size_t code_bytes;
 } recurrent;
 
 /* The weights at input 1 or 2, of one direction. */
-static rt_byte_weights byte_weights(const recurrent *k, const op_tensor *inputs, uint32_t input, int64_t direction) {
+static rt_byte_weights byte_weights(const recurrent *k, const op_tensor *inputs, uint32_t input,
+                                    int64_t direction) {
     const int64_t columns = k->gates * k->hidden, depth = input == 1 ? k->input : k->hidden;
     const op_tensor *scales = &inputs[6 + 2 * input], *zeros = &inputs[7 + 2 * input];
     rt_byte_weights w = {.dtype = inputs[input].type.dtype,

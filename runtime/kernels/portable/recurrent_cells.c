@@ -179,3 +179,15 @@ void rt_cells_gru_reset(const rt_cells *cells) {
 void rt_cells_gru_state(const rt_cells *cells) {
     EACH_ROW(gru_state_units);
 }
+
+base_status rt_sequence_lengths(const op_tensor *inputs, uint32_t input_count, int64_t batch,
+                                int64_t sequence, const int32_t **lengths, base_report *report) {
+    *lengths = input_count > 4 && inputs[4].type.dtype != OP_NONE ? inputs[4].data : NULL;
+    for (int64_t b = 0; *lengths && b < batch; b++) {
+        if ((*lengths)[b] < 0 || (*lengths)[b] > sequence) {
+            return base_fail(report, BASE_INVALID, "sequence length %d of batch %lld is outside 0 to %lld",
+                             (int)(*lengths)[b], (long long)b, (long long)sequence);
+        }
+    }
+    return BASE_OK;
+}

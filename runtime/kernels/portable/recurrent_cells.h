@@ -32,4 +32,9 @@ void rt_cells_gru_reset(const rt_cells *cells);
 /* What follows. x: z as it was left, r, h; sums: h. */
 void rt_cells_gru_state(const rt_cells *cells);
 
+/* How long the sequences of a batch are, as input 4 of RNN, GRU and LSTM says it; *lengths is NULL where the input is absent.
+ * BASE_INVALID: a length is outside 0 to `sequence`. */
+base_status rt_sequence_lengths(const op_tensor *inputs, uint32_t input_count, int64_t batch,
+                                int64_t sequence, const int32_t **lengths, base_report *report);
+
 #endif

@@ -330,13 +330,10 @@ static void NAME(member)(void *context, int member, int members) {
 static base_status NAME(run)(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                              void *scratch, base_report *report) {
     const recurrent *k = prepared->state;
-    const int32_t *lengths = k->inputs > 4 && inputs[4].type.dtype != OP_NONE ? inputs[4].data : NULL;
-    for (int64_t b = 0; lengths && b < k->batch; b++) {
-        if (lengths[b] < 0 || lengths[b] > k->sequence) {
-            return base_fail(report, BASE_INVALID, "sequence length %d of batch %lld is outside 0 to %lld",
-                             (int)lengths[b], (long long)b, (long long)k->sequence);
-        }
-    }
+    const int32_t *lengths;
+    const base_status status =
+        rt_sequence_lengths(inputs, k->inputs, k->batch, k->sequence, &lengths, report);
+    if (status) return status;
     NAME(directions) of = {prepared, inputs, outputs, lengths, scratch, k->direction_bytes};
     rt_team_run(k->direction_bytes ? prepared->threads : 1, NAME(member), &of);
     return BASE_OK;

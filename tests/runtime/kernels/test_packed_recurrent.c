@@ -20,7 +20,7 @@ static const rt_environment one_thread = {.threads = 1};
 typedef struct recurrence {
     op_code code;
     int64_t sequence, batch, input, hidden, directions, gates;
-    bool bias, states;
+    bool bias, states, lengths;
 } recurrence;
 
 /* Its panels are full for the most part, or small. */
@@ -37,7 +37,8 @@ static recurrence draw_sizes(uint64_t *seed) {
                     .hidden =
                         random_range(seed, 0, 3) ? random_range(seed, 1, 80) : random_range(seed, 1, 16),
                     .bias = random_range(seed, 0, 3),
-                    .states = random_range(seed, 0, 2)};
+                    .states = random_range(seed, 0, 2),
+                    .lengths = random_range(seed, 0, 2) == 0};
     k.gates = k.code == OP_LSTM ? 4 : 3;
     const int64_t kind = random_range(seed, 0, 5);
     k.sequence = kind == 0 ? 1 : kind == 1 ? random_range(seed, 90, 110) : random_range(seed, 2, 30);
@@ -64,7 +65,13 @@ static void begin(application *app, const recurrence *k, uint64_t *seed) {
     scale_weights(&app->inputs[2], k->hidden);
     if (k->bias) application_random(app, OP_FLOAT, 2, DIMS(k->directions, 2 * wide), seed);
     else application_absent(app);
-    application_absent(app);
+    if (k->lengths) {
+        int32_t *lengths = application_input(app, OP_INT32, 1, DIMS(k->batch));
+        const int64_t least = random_range(seed, 0, k->sequence);
+        for (int64_t b = 0; b < k->batch; b++) lengths[b] = (int32_t)random_range(seed, least, k->sequence);
+    } else {
+        application_absent(app);
+    }
     for (int i = 0; i < (k->code == OP_LSTM ? 2 : 1); i++) {
         if (k->states && (i == 0 || random_range(seed, 0, 3)))
             application_random(app, OP_FLOAT, 3, DIMS(k->directions, k->batch, k->hidden), seed);
@@ -204,6 +211,10 @@ static void begin_halves(application *halves, application *floats, op_dtype dtyp
         const op_tensor *input = &floats->inputs[i];
         if (input->type.dtype == OP_NONE) {
             application_absent(halves);
+            continue;
+        }
+        if (input->type.dtype == OP_INT32) {
+            memcpy(application_input(halves, OP_INT32, 1, input->type.shape.dims), input->data, input->bytes);
             continue;
         }
         uint16_t *data = application_input(halves, dtype, input->type.shape.rank, input->type.shape.dims);
