@@ -119,11 +119,12 @@ static bool is_cut_anyway(const ir_node *node, const quantized *result) {
     else if (node->code != OP_CLIP || !scalar_of(ir_input(node, 1), low, &low) ||
              !scalar_of(ir_input(node, 2), high, &high))
         return false;
+    /* The limits themselves become the first and the last number, rounded: scales are seldom exact. */
     const bool is_signed = result->zero->type.dtype == OP_INT8;
-    const double zero = (double)zero_of(result), scale = (double)reals(result->scale)[0];
-    const double least = ((is_signed ? -128 : 0) - zero) * scale,
-                 most = ((is_signed ? 127 : 255) - zero) * scale;
-    return scale > 0 && least >= (double)low && most <= (double)high;
+    const double zero = (double)zero_of(result);
+    const float scale = reals(result->scale)[0];
+    return scale > 0 && rint((double)(low / scale)) + zero <= (is_signed ? -128 : 0) &&
+           rint((double)(high / scale)) + zero >= (is_signed ? 127 : 255);
 }
 
 /* The QuantizeLinear that alone reads the value, perhaps through a Relu or a Clip. */

@@ -9,18 +9,25 @@
  * counted through the whole rows of such an image, and results between the rows are left out. An image without padding
  * and strides is read where it is. Where the copy would be out of proportion (large windows on small images) lines are
  * gathered one by one. Padding counts as the zero point, that is, as nothing.
+ *
+ * Where a filter sees one channel of a map, the channel becomes floats, whose sums are exact: windows that large that they would not be are
+ * left to the product (stencil.h).
  */
 #include "ir/operators/window.h"
 #include "runtime/kernels/portable/integer_product.h"
 #include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/stencil.h"
+#include <math.h>
 #include <string.h>
 
 enum {
-    SLACK = 64,  /* bytes after the copy that are read, and of no matter */
-    NEAR = 16384 /* bytes of a copy of some groups */
+    SLACK = 64,         /* bytes after the copy that are read, and of no matter */
+    NEAR = 16384,       /* bytes of a copy of some groups */
+    STENCIL_TAPS = 256, /* of a window whose sums are exact in float: 256 * 255 * 255 < 2^24 */
+    STENCIL_FILTERS = 4 /* of one channel at most: a product makes more at once */
 };
 
-typedef enum image_form { IMAGE_AS_IT_IS, IMAGE_COPIED, IMAGE_GATHERED } image_form;
+typedef enum image_form { IMAGE_AS_IT_IS, IMAGE_COPIED, IMAGE_GATHERED, IMAGE_STENCIL } image_form;
 
 typedef struct integer_convolution {
     op_window window;
@@ -40,6 +47,8 @@ typedef struct integer_convolution {
     int64_t rows_each, columns_each;
     /* 0, or each thread copies the channels of so many groups at a time, and not all are copied before. */
     int64_t groups_together;
+    rt_stencil stencil;                /* where a filter sees one channel */
+    size_t channel_floats, map_floats; /* bytes of a channel, and of a result, as floats */
     /* Of the copy of all; of each thread, and where its copy of some groups lies in that. */
     size_t image_bytes, scratch_each, groups_at;
 } integer_convolution;
@@ -449,6 +458,73 @@ static void products_member(void *context, int member, int members) {
     }
 }
 
+/* ---- one channel a filter ------------------------------------------------------------------------------- */
+
+RT_CLONES static void floats_of_unsigned(const uint8_t *x, int64_t count, float zero, float *to) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] = (float)x[i] - zero;
+}
+
+RT_CLONES static void floats_of_signed(const int8_t *x, int64_t count, float zero, float *to) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] = (float)x[i] - zero;
+}
+
+RT_CLONES static void sums_of_floats(const float *x, int64_t count, int32_t *to) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] = (int32_t)x[i];
+}
+
+static void floats_of(op_dtype dtype, const uint8_t *x, int64_t count, int32_t zero, float *to) {
+    if (dtype == OP_INT8) floats_of_signed((const int8_t *)x, count, (float)zero, to);
+    else floats_of_unsigned(x, count, (float)zero, to);
+}
+
+static void stencil_member(void *context, int member, int members) {
+    const integer_convolution_job *job = context;
+    const integer_convolution *shape = job->shape;
+    const rt_stencil_end end = {0, -INFINITY, INFINITY};
+    char *scratch = job->scratch + (size_t)member * shape->scratch_each;
+    float *channel = (float *)(void *)scratch, *map = (float *)(void *)(scratch + shape->channel_floats),
+          weights[STENCIL_TAPS];
+    void *rest = scratch + shape->channel_floats + shape->map_floats;
+    int32_t sums[RT_INTEGER_COLUMNS];
+    rt_stencil_begin(&shape->stencil, rest);
+    for (int64_t group = member; group < shape->group; group += members) {
+        floats_of(shape->x_dtype, job->x + group * shape->input_size, shape->input_size, job->x_zero,
+                  channel);
+        for (int64_t filter = group * shape->filters; filter < (group + 1) * shape->filters; filter++) {
+            floats_of(shape->w_dtype, job->w + filter * shape->kernel_size, shape->kernel_size,
+                      filter_zero(job, filter), weights);
+            rt_stencil_run(&shape->stencil, channel, weights, map, false, &end, rest);
+            for (int64_t at = 0; at < shape->output_size; at += RT_INTEGER_COLUMNS) {
+                const int64_t left = shape->output_size - at,
+                              count = left < RT_INTEGER_COLUMNS ? left : RT_INTEGER_COLUMNS;
+                const run_of_results all = {0, (int32_t)count, at};
+                sums_of_floats(map + at, count, sums);
+                finish_row(job, filter, count, sums, &all, 1);
+            }
+        }
+    }
+}
+
+/* A filter sees one channel of a map, or of a row; the window is described where that is so. */
+static bool describe_stencil(integer_convolution *shape) {
+    const op_window *window = &shape->window;
+    if (shape->channels != 1 || shape->filters > STENCIL_FILTERS || shape->kernel_size > STENCIL_TAPS ||
+        window->rank > 2)
+        return false;
+    shape->stencil = (rt_stencil){
+        .input = {1, 1}, .output = {1, 1}, .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
+    for (int32_t i = 0; i < window->rank; i++) {
+        const int32_t to = i + 2 - window->rank;
+        shape->stencil.input[to] = window->input[i];
+        shape->stencil.output[to] = window->output[i];
+        shape->stencil.kernel[to] = window->kernel[i];
+        shape->stencil.stride[to] = window->stride[i];
+        shape->stencil.dilation[to] = window->dilation[i];
+        shape->stencil.before[to] = window->before[i];
+    }
+    return true;
+}
+
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     (void)report;
@@ -481,7 +557,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     for (job.image = 0; job.image < shape->batch; job.image++) {
         job.x = (const uint8_t *)inputs[0].data + job.image * image_size;
         if (shape->form == IMAGE_COPIED && !shape->groups_together) rt_team_run(threads, copy_member, &job);
-        rt_team_run(threads, products_member, &job);
+        rt_team_run(threads, shape->form == IMAGE_STENCIL ? stencil_member : products_member, &job);
     }
     return BASE_OK;
 }
@@ -498,6 +574,23 @@ static bool has_each(const op_call *call, uint32_t input) {
     int64_t elements;
     return op_input_present(call, input) && op_shape_elements(&call->inputs[input].type.shape, &elements) &&
            elements != 1;
+}
+
+/* Bytes of `count` floats, and of a vector that may be read after them. */
+static bool float_bytes(int64_t count, size_t *bytes) {
+    return base_size_multiply((size_t)count, sizeof(float), bytes) && base_size_add(*bytes, SLACK, bytes) &&
+           base_size_align(*bytes, RT_ALIGNMENT, bytes);
+}
+
+static bool prepare_stencil(integer_convolution *shape, base_arena *arena) {
+    shape->form = IMAGE_STENCIL;
+    shape->rows_each = shape->columns_each = 1; /* no blocks */
+    return rt_stencil_prepare(&shape->stencil, arena) &&
+           float_bytes(shape->input_size, &shape->channel_floats) &&
+           float_bytes(shape->output_size, &shape->map_floats) &&
+           base_size_align(shape->stencil.bytes, RT_ALIGNMENT, &shape->scratch_each) &&
+           base_size_add(shape->scratch_each, shape->channel_floats, &shape->scratch_each) &&
+           base_size_add(shape->scratch_each, shape->map_floats, &shape->scratch_each);
 }
 
 /* How the image is read, and the grid of its positions. */
@@ -649,6 +742,14 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         }
         shape->input_size *= window.input[i];
         shape->kernel_size *= window.kernel[i];
+    }
+    if (describe_stencil(shape)) {
+        if (!prepare_stencil(shape, arena) ||
+            !base_size_multiply((size_t)environment->threads, shape->scratch_each, &prepared->scratch_bytes))
+            return base_fail(report, BASE_INVALID, "the tensors are too large");
+        prepared->state = shape;
+        prepared->run = run;
+        return BASE_OK;
     }
     choose_form(shape);
     const int64_t depth = shape->channels * shape->kernel_size;

@@ -613,29 +613,41 @@ void rt_integer_block_run(const rt_integer_block *block, void *scratch) {
 
 /* ---- results ------------------------------------------------------------------------------------------- */
 
+/* rt_round_within(value, low - zero, high - zero) + zero, as the byte that it is: the last bits of what rounding adds to are zeros. */
+static inline uint8_t rounded_byte(float value, float low, float high, uint32_t zero) {
+    uint32_t bits;
+    value = value > low ? value : low;
+    value = (value < high ? value : high) + 12582912.0f;
+    memcpy(&bits, &value, sizeof bits);
+    return (uint8_t)(bits + zero);
+}
+
 #define REQUANTIZE(type, low, high)                                                                          \
-    RT_CLONES static void requantize_##type(const int32_t *sums, type *y, int64_t count, uint32_t bias,      \
-                                            float scale, float zero) {                                       \
-        for (int64_t i = 0; i < count; i++) {                                                                \
+    RT_CLONES static void requantize_##type(const int32_t *sums, uint8_t *y, int64_t count, uint32_t bias,   \
+                                            float scale, int32_t zero) {                                     \
+        const float least = (float)((low)-zero), most = (float)((high)-zero);                                \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
             const float value = (float)(int32_t)((uint32_t)sums[i] + bias) * scale;                          \
-            y[i] = (type)(int32_t)(rt_round_within(value, low - zero, high - zero) + zero);                  \
+            y[i] = rounded_byte(value, least, most, (uint32_t)zero);                                         \
         }                                                                                                    \
     }                                                                                                        \
-    RT_CLONES static void requantize_each_##type(const int32_t *sums, type *y, int64_t count, uint32_t bias, \
-                                                 float a_scale, const float *b_scale, float y_scale,         \
-                                                 float zero) {                                               \
-        for (int64_t i = 0; i < count; i++) {                                                                \
+    RT_CLONES static void requantize_each_##type(const int32_t *sums, uint8_t *y, int64_t count,             \
+                                                 uint32_t bias, float a_scale, const float *b_scale,         \
+                                                 float y_scale, int32_t zero) {                              \
+        const float least = (float)((low)-zero), most = (float)((high)-zero);                                \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
             const float value =                                                                              \
                 (float)(int32_t)((uint32_t)sums[i] + bias) * (a_scale * b_scale[i] / y_scale);               \
-            y[i] = (type)(int32_t)(rt_round_within(value, low - zero, high - zero) + zero);                  \
+            y[i] = rounded_byte(value, least, most, (uint32_t)zero);                                         \
         }                                                                                                    \
     }
-REQUANTIZE(uint8_t, 0.0f, 255.0f)
-REQUANTIZE(int8_t, -128.0f, 127.0f)
+REQUANTIZE(uint8_t, 0, 255)
+REQUANTIZE(int8_t, -128, 127)
 
 void rt_requantize(const rt_requantization *how, const int32_t *sums, int64_t count, void *y) {
     const uint32_t bias = (uint32_t)how->bias;
-    const float zero = (float)how->zero, scale = how->a_scale * how->b_scale[0] / how->y_scale;
+    const int32_t zero = how->zero;
+    const float scale = how->a_scale * how->b_scale[0] / how->y_scale;
     if (how->dtype == OP_UINT8) {
         if (how->each)
             requantize_each_uint8_t(sums, y, count, bias, how->a_scale, how->b_scale, how->y_scale, zero);

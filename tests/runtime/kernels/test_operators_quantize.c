@@ -348,6 +348,11 @@ static geometry random_geometry(test_random *random, bool large) {
                   .group = 1 + test_random_below(random, 3),
                   .channels = 1 + test_random_below(random, large ? 90 : 3),
                   .filters = 1 + test_random_below(random, large ? 150 : 4)};
+    const bool alone = large && test_random_below(random, 4) == 0; /* a filter sees one channel */
+    if (alone) {
+        g.channels = 1;
+        g.filters = 1 + test_random_below(random, 5);
+    }
     for (int32_t i = 0; i < g.rank; i++) {
         g.kernel[i] = 1 + test_random_below(random, 3);
         g.stride[i] = 1 + test_random_below(random, 3);
@@ -355,7 +360,7 @@ static geometry random_geometry(test_random *random, bool large) {
         const int64_t extent = (g.kernel[i] - 1) * g.dilation[i] + 1;
         g.pads[i] = test_random_below(random, 3);
         g.pads[g.rank + i] = test_random_below(random, 3);
-        g.input[i] = extent + test_random_below(random, large ? 20 : 3);
+        g.input[i] = extent + test_random_below(random, alone ? 60 : large ? 20 : 3);
         g.output[i] = (g.input[i] + g.pads[i] + g.pads[g.rank + i] - extent) / g.stride[i] + 1;
     }
     return g;
