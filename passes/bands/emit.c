@@ -372,9 +372,25 @@ static bool emit_turned(emitter *e, const band_node *own, band_rows made) {
     return true;
 }
 
+/* Rows that only go out, in another layout: they are put into the whole as they are, which changes their layout. False: these are
+ * others. */
+static bool emit_put(emitter *e, const band_node *own, band_rows made) {
+    ir_node *node = own->node;
+    ir_value *output = node->outputs[0], *image = ir_input(node, 0);
+    const op_type *type = &output->type;
+    if (node->code != OP_REORDER || !own->sink || type->layout == image->type.layout || type->shape.rank != 4 ||
+        type->shape.dims[0] != 1 || type->dtype == OP_STRING || op_dtype_bytes(type->dtype) > 4 || !op_dtype_bytes(type->dtype))
+        return false;
+    banded *tensor = find(e, image), *put = find(e, output);
+    if (!tensor || !put || !put->whole) return false;
+    e->origin = node;
+    remember(e, put, get_rows(e, tensor, made, own->advance), made);
+    return true;
+}
+
 static void emit_node(emitter *e, const band_node *own, band_rows made) {
     ir_node *node = own->node;
-    if (emit_turned(e, own, made)) return;
+    if (emit_turned(e, own, made) || emit_put(e, own, made)) return;
     ir_value **inputs = BASE_ARRAY(e->arena, ir_value *, node->input_count);
     int64_t above = 0, below = 0;
     e->origin = node;

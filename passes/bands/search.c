@@ -430,10 +430,9 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
     if (own->exported) {
         const op_shape *shape = &own->node->outputs[0]->type.shape;
         const bool together = shape->dims[0] == 1 && shape->dims[1] == 1;
-        it->copied += (together ? 1 : it->channels_last ? 4 : 2) * bytes;
-        it->copies += it->channels_last ? 2 : 1;
+        it->copied += (together ? 1 : 2) * bytes; /* into another layout as well */
+        it->copies += 1;
     }
-    if (own->exported && it->channels_last) reach(it, it->live + bytes);
     if (own->last_inside < 0) it->live -= bytes;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reorder.c: changes of layout in portable C, between any two of row-major, nc8, nc16 and nhwc. Padding channels
- * are written as zeros.
+/* reorder.c: changes of layout in portable C, between any two of row-major, nc8, nc16 and nhwc; implements `reorder.h`. Padding
+ * channels are written as zeros.
  */
+#include "runtime/kernels/portable/reorder.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/turn.h"
 #include <string.h>
@@ -11,20 +12,8 @@ enum {
     TURNED = 256 /* positions that are turned at a time */
 };
 
-/* A layout as N, outer channel blocks, positions, inner channels: row-major has blocks of one channel; nhwc one
- * block of all channels. */
-typedef struct arrangement {
-    int64_t block, blocks;
-} arrangement;
-
-typedef struct reorder {
-    size_t element;
-    int64_t batch, channels, size;
-    arrangement from, to;
-} reorder;
-
 typedef struct reorder_job {
-    const reorder *shape;
+    const rt_reorder *shape;
     const char *x;
     char *y;
 } reorder_job;
@@ -47,29 +36,30 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     }
 }
 
-static arrangement arrange(op_layout layout, int64_t channels) {
+static rt_arrangement arrange(op_layout layout, int64_t channels) {
     int64_t block = op_layout_block(layout);
     if (layout == OP_LAYOUT_NHWC) block = channels ? channels : 1;
-    return (arrangement){.block = block, .blocks = (channels + block - 1) / block};
+    return (rt_arrangement){.block = block, .blocks = (channels + block - 1) / block};
 }
 
 /* One output block of one image: `width` channels from `channel` on, the rest of the block is padding. */
 #define MOVE_BLOCK(name, type)                                                                               \
-    RT_CLONES static void name(const reorder *shape, const type *x, type *y, int64_t channel,                \
+    RT_CLONES static void name(const rt_reorder *shape, const type *x, type *y, int64_t channel,                \
                                int64_t width) {                                                              \
-        const int64_t block = shape->to.block, source = shape->from.block, size = shape->size;               \
+        const int64_t block = shape->to.block, source = shape->from.block, size = shape->size,               \
+                      plane = shape->from.plane;                                                             \
         for (int64_t i = width; i < block; i++) {                                                            \
             for (int64_t p = 0; p < size; p++) y[p * block + i] = 0;                                         \
         }                                                                                                    \
         if (source == 1 && block <= 16) { /* from row-major: a few rows side by side */                      \
             for (int64_t p = 0; p < size; p++) {                                                             \
-                for (int64_t i = 0; i < width; i++) y[p * block + i] = x[(channel + i) * size + p];          \
+                for (int64_t i = 0; i < width; i++) y[p * block + i] = x[(channel + i) * plane + p];         \
             }                                                                                                \
             return;                                                                                          \
         }                                                                                                    \
         if (source > 1 && block > 1 && channel % 16 == 0 && width % 16 == 0 && source % 16 == 0) {           \
             for (int64_t i = 0; i < width; i += 16) { /* 16 channels lie side by side in both */             \
-                const type *from = x + (channel + i) / source * source * size + (channel + i) % source;      \
+                const type *from = x + (channel + i) / source * source * plane + (channel + i) % source;     \
                 for (int64_t p = 0; p < size; p++)                                                           \
                     memcpy(y + p * block + i, from + p * source, 16 * sizeof *y);                            \
             }                                                                                                \
@@ -79,7 +69,7 @@ static arrangement arrange(op_layout layout, int64_t channels) {
         for (int64_t first = 0; first < size; first += STRIP) {                                              \
             const int64_t last = first + STRIP < size ? first + STRIP : size;                                \
             for (int64_t i = 0; i < width; i++) {                                                            \
-                const type *from = x + (channel + i) / source * source * size + (channel + i) % source;      \
+                const type *from = x + (channel + i) / source * source * plane + (channel + i) % source;     \
                 for (int64_t p = first; p < last; p++) y[p * block + i] = from[p * source];                  \
             }                                                                                                \
         }                                                                                                    \
@@ -92,29 +82,29 @@ typedef struct wide_element {
     uint64_t low, high;
 } wide_element;
 
-static void move_16(const reorder *shape, const wide_element *x, wide_element *y, int64_t channel,
+static void move_16(const rt_reorder *shape, const wide_element *x, wide_element *y, int64_t channel,
                     int64_t width) {
     const int64_t block = shape->to.block, source = shape->from.block;
     for (int64_t p = 0; p < shape->size; p++) {
         for (int64_t i = 0; i < block; i++) {
             const int64_t at = channel + i;
             y[p * block + i] =
-                i < width ? x[(at / source * shape->size + p) * source + at % source] : (wide_element){0, 0};
+                i < width ? x[(at / source * shape->from.plane + p) * source + at % source] : (wide_element){0, 0};
         }
     }
 }
 
 static void reorder_member(void *context, int member, int members) {
     const reorder_job *job = context;
-    const reorder *shape = job->shape;
+    const rt_reorder *shape = job->shape;
     const int64_t items = shape->batch * shape->to.blocks;
     for (int64_t item = member; item < items; item += members) {
         const int64_t image = item / shape->to.blocks, channel = item % shape->to.blocks * shape->to.block;
         const int64_t rest = shape->channels - channel,
                       width = rest < shape->to.block ? rest : shape->to.block;
         const char *x =
-            job->x + (size_t)(image * shape->from.blocks * shape->from.block * shape->size) * shape->element;
-        char *y = job->y + (size_t)(item * shape->to.block * shape->size) * shape->element;
+            job->x + (size_t)(image * shape->from.blocks * shape->from.block * shape->from.plane) * shape->element;
+        char *y = job->y + (size_t)(item * shape->to.block * shape->to.plane) * shape->element;
         switch (shape->element) {
         case 1:
             move_1(shape, (const uint8_t *)x, (uint8_t *)y, channel, width);
@@ -136,12 +126,12 @@ static void reorder_member(void *context, int member, int members) {
 }
 
 /* Words, or numbers of 16 bits, between row-major and any other layout: matrices of positions and the channels of a block, turned round. */
-static bool is_turn(const reorder *shape) {
+static bool is_turn(const rt_reorder *shape) {
     return (shape->element == sizeof(uint32_t) || shape->element == sizeof(uint16_t)) &&
            (shape->from.block == 1 || shape->to.block == 1);
 }
 
-static void turn(const reorder *shape, const char *x, int64_t x_row, int64_t rows, int64_t columns, char *y,
+static void turn(const rt_reorder *shape, const char *x, int64_t x_row, int64_t rows, int64_t columns, char *y,
                  int64_t y_row) {
     if (shape->element == sizeof(uint16_t))
         rt_turn_halves((const uint16_t *)(const void *)x, x_row, rows, columns, (uint16_t *)(void *)y, y_row);
@@ -149,69 +139,76 @@ static void turn(const reorder *shape, const char *x, int64_t x_row, int64_t row
 }
 
 /* The positions from `first` on of one block. */
-static void turn_block(const reorder *shape, const char *x, char *y, int64_t channel, int64_t first,
+static void turn_block(const rt_reorder *shape, const char *x, char *y, int64_t channel, int64_t first,
                        int64_t count) {
     const bool spread = shape->to.block == 1; /* channels that lay together */
     const int64_t size = (int64_t)shape->element, block = spread ? shape->from.block : shape->to.block,
                   width = shape->channels - channel < block ? shape->channels - channel : block;
-    const int64_t rows = (channel * shape->size + first) * size,
-                  blocked = (channel * shape->size + first * block) * size;
+    x += (channel * shape->from.plane + first * shape->from.block) * size;
+    y += (channel * shape->to.plane + first * shape->to.block) * size;
     if (spread) {
-        turn(shape, x + blocked, block, count, width, y + rows, shape->size);
+        turn(shape, x, block, count, width, y, shape->to.plane);
         return;
     }
-    y += blocked;
-    turn(shape, x + rows, shape->size, width, count, y, block);
+    turn(shape, x, shape->from.plane, width, count, y, block);
     for (int64_t p = 0; p < count && width < block; p++)
         memset(y + (p * block + width) * size, 0, (size_t)((block - width) * size));
 }
 
 static void turn_member(void *context, int member, int members) {
     const reorder_job *job = context;
-    const reorder *shape = job->shape;
-    const arrangement *wide = shape->to.block == 1 ? &shape->from : &shape->to;
+    const rt_reorder *shape = job->shape;
+    const rt_arrangement *wide = shape->to.block == 1 ? &shape->from : &shape->to;
     const int64_t pieces = (shape->size + TURNED - 1) / TURNED, items = shape->batch * wide->blocks * pieces;
     for (int64_t i = items * member / members; i < items * (member + 1) / members; i++) {
         const int64_t first = i % pieces * TURNED, block = i / pieces % wide->blocks,
                       image = i / pieces / wide->blocks;
         const int64_t count = shape->size - first < TURNED ? shape->size - first : TURNED;
         const int64_t size = (int64_t)shape->element;
-        turn_block(shape, job->x + image * shape->from.blocks * shape->from.block * shape->size * size,
-                   job->y + image * shape->to.blocks * shape->to.block * shape->size * size,
+        turn_block(shape, job->x + image * shape->from.blocks * shape->from.block * shape->from.plane * size,
+                   job->y + image * shape->to.blocks * shape->to.block * shape->to.plane * size,
                    block * wide->block, first, count);
     }
+}
+
+void rt_reorder_init(const op_type *from, const op_type *to, rt_reorder *shape) {
+    const op_shape *dims = &from->shape;
+    *shape = (rt_reorder){.element = op_dtype_bytes(from->dtype), .batch = 1, .channels = 1, .size = 1};
+    if (dims->rank > 0) shape->batch = dims->dims[0];
+    if (dims->rank > 1) shape->channels = dims->dims[1];
+    for (int32_t i = 2; i < dims->rank; i++) shape->size *= dims->dims[i];
+    shape->from = arrange(from->layout, shape->channels);
+    shape->to = arrange(to->layout, shape->channels);
+    shape->from.plane = shape->to.plane = shape->size;
+}
+
+void rt_reorder_run(const rt_reorder *shape, int threads, const void *x, void *y) {
+    reorder_job job = {.shape = shape, .x = x, .y = y};
+    const bool large =
+        (double)shape->batch * (double)shape->channels * (double)shape->size >= RT_PARALLEL_WORK;
+    rt_team_run(large ? threads : 1, is_turn(shape) ? turn_member : reorder_member, &job);
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     (void)scratch;
     (void)report;
-    const reorder *shape = prepared->state;
+    const rt_reorder *shape = prepared->state;
     if (shape->from.block == shape->to.block) {
         const int64_t count = shape->batch * shape->from.blocks * shape->from.block * shape->size;
         if (count) memcpy(outputs[0].data, inputs[0].data, (size_t)count * shape->element);
         return BASE_OK;
     }
-    reorder_job job = {.shape = shape, .x = inputs[0].data, .y = outputs[0].data};
-    const bool large =
-        (double)shape->batch * (double)shape->channels * (double)shape->size >= RT_PARALLEL_WORK;
-    rt_team_run(large ? prepared->threads : 1, is_turn(shape) ? turn_member : reorder_member, &job);
+    rt_reorder_run(shape, prepared->threads, inputs[0].data, outputs[0].data);
     return BASE_OK;
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
-    const op_type *from = &call->inputs[0].type, *to = &call->outputs[0].type;
-    reorder *shape = BASE_NEW(arena, reorder);
+    rt_reorder *shape = BASE_NEW(arena, rt_reorder);
     if (!shape) return base_fail_memory(report);
-    const op_shape *dims = &from->shape;
-    *shape = (reorder){.element = op_dtype_bytes(from->dtype), .batch = 1, .channels = 1, .size = 1};
-    if (dims->rank > 0) shape->batch = dims->dims[0];
-    if (dims->rank > 1) shape->channels = dims->dims[1];
-    for (int32_t i = 2; i < dims->rank; i++) shape->size *= dims->dims[i];
-    shape->from = arrange(from->layout, shape->channels);
-    shape->to = arrange(to->layout, shape->channels);
+    rt_reorder_init(&call->inputs[0].type, &call->outputs[0].type, shape);
     prepared->state = shape;
     prepared->run = run;
     return BASE_OK;

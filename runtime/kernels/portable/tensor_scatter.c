@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensor_scatter.c: TensorScatter: slices of an update are put into a cache, from a place that each batch names. */
+/* tensor_scatter.c: TensorScatter: slices of an update are put into a cache, from a place that each batch names.
+ * Rows of one image may lie in another layout than the cache, and are put in that on the way. */
 #include "ir/operators/small.h"
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/reorder.h"
 #include "runtime/kernels/portable/spatial_view.h"
 #include <inttypes.h>
 #include <string.h>
@@ -55,6 +57,53 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
+/* Rows of an image whose update has another layout. */
+typedef struct turned_state {
+    scatter_state rows;
+    rt_reorder reorder;
+} turned_state;
+
+static base_status run_turned(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                              void *scratch, base_report *report) {
+    (void)scratch;
+    const turned_state *s = prepared->state;
+    const int64_t *start = inputs[2].data;
+    const base_status status = check(&s->rows, start, report);
+    if (status != BASE_OK) return status;
+    if (outputs[0].data != inputs[0].data)
+        rt_copy_bytes(prepared->threads, outputs[0].data, inputs[0].data, outputs[0].bytes);
+    if (s->rows.rows)
+        rt_reorder_run(&s->reorder, prepared->threads, inputs[1].data,
+                       (char *)outputs[0].data + (size_t)start[0] * s->rows.row_bytes);
+    return BASE_OK;
+}
+
+/* Rows of one image, as its axis 2 has them, in another layout than the cache. */
+static bool is_turned(const op_call *call) {
+    const op_type *cache = &call->inputs[0].type, *update = &call->inputs[1].type;
+    return op_input_present(call, 2) && call->inputs[2].type.layout == OP_LAYOUT_ROW_MAJOR &&
+           cache->layout == call->outputs[0].type.layout && update->layout != cache->layout &&
+           update->layout != OP_LAYOUT_PACKED && cache->layout != OP_LAYOUT_PACKED &&
+           op_dtype_bytes(cache->dtype) <= 4 && cache->dtype != OP_STRING && !op_dtype_is_packed(cache->dtype) && cache->shape.rank == 4 &&
+           cache->shape.dims[0] == 1 && op_attribute_integer(&call->attributes, "axis", -2) == 2 &&
+           op_attribute_is(&call->attributes, "mode", "linear", "linear");
+}
+
+static base_status prepare_turned(const op_call *call, base_arena *arena, rt_prepared *prepared,
+                                  base_report *report) {
+    turned_state *s = BASE_NEW(arena, turned_state);
+    if (!s) return base_fail_memory(report);
+    const op_type *cache = &call->inputs[0].type, *update = &call->inputs[1].type;
+    const int64_t *dims = cache->shape.dims;
+    rt_reorder_init(update, cache, &s->reorder);
+    s->reorder.to.plane = dims[2] * dims[3];
+    s->rows = (scatter_state){.batches = 1, .middle = 1, .capacity = dims[2], .rows = update->shape.dims[2]};
+    s->rows.row_bytes = (size_t)(dims[3] * s->reorder.to.block) * s->reorder.element;
+    prepared->state = s;
+    prepared->run = run_turned;
+    return BASE_OK;
+}
+
 /* Elements of less than a byte: one a byte in scratch, and back. */
 static base_status run_packed(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                               void *scratch, base_report *report) {
@@ -75,13 +124,14 @@ static base_status run_packed(const rt_prepared *prepared, const op_tensor *inpu
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return rt_accepts_row_major(call) ||
+    return rt_accepts_row_major(call) || is_turned(call) ||
            rt_accepts_spatial(call, op_attribute_integer(&call->attributes, "axis", -2));
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
+    if (is_turned(call)) return prepare_turned(call, arena, prepared, report);
     scatter_state *s = BASE_NEW(arena, scatter_state);
     call = rt_spatial_view(call, arena);
     if (!s || !call) return base_fail_memory(report);
