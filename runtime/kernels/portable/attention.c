@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention.c: attention, and the operator Attention; see attention.h. */
 #include "runtime/kernels/portable/attention.h"
+#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/turn.h"
 #include "runtime/kernels/portable/vector_math.h"
 #include <math.h>
 #include <string.h>
@@ -106,45 +108,16 @@ static double mask_number(op_dtype dtype, const void *mask, int64_t index) {
     }
 }
 
-#ifndef __has_builtin
-#define __has_builtin(name) 0
-#endif
-
-/* Elements [0, 4) of four rows, turned into four columns of a panel. */
-static inline void turn_four(const float *from, int64_t step, float *panel) {
-#if __has_builtin(__builtin_shufflevector)
-    typedef float vector __attribute__((vector_size(16), may_alias, aligned(4)));
-    const vector a = *(const vector *)from, b = *(const vector *)(from + step),
-                 c = *(const vector *)(from + 2 * step), d = *(const vector *)(from + 3 * step);
-    const vector low_ab = __builtin_shufflevector(a, b, 0, 4, 1, 5),
-                 low_cd = __builtin_shufflevector(c, d, 0, 4, 1, 5),
-                 high_ab = __builtin_shufflevector(a, b, 2, 6, 3, 7),
-                 high_cd = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    *(vector *)panel = __builtin_shufflevector(low_ab, low_cd, 0, 1, 4, 5);
-    *(vector *)(panel + RT_PANEL) = __builtin_shufflevector(low_ab, low_cd, 2, 3, 6, 7);
-    *(vector *)(panel + 2 * RT_PANEL) = __builtin_shufflevector(high_ab, high_cd, 0, 1, 4, 5);
-    *(vector *)(panel + 3 * RT_PANEL) = __builtin_shufflevector(high_ab, high_cd, 2, 3, 6, 7);
-#else
-    for (int d = 0; d < 4; d++)
-        for (int j = 0; j < 4; j++) panel[d * RT_PANEL + j] = from[j * step + d];
-#endif
-}
-
-/* Keys as the right matrix of a product, turned: panels[p][d][RT_PANEL]. */
+/* Keys as the right matrix of a product, turned: panels[p][d][RT_PANEL]. Rows that follow lie on other pages: they are asked for. */
 static void pack_keys(const float *k, int64_t step, int64_t count, int64_t depth, float *panels) {
     for (int64_t first = 0; first < count; first += RT_PANEL) {
         float *panel = panels + first * depth;
-        const float *from = k + first * step;
-        const int64_t width = count - first < RT_PANEL ? count - first : RT_PANEL;
-        int64_t d = 0;
+        const int64_t width = least(count - first, RT_PANEL);
+        for (int64_t next = first + RT_PANEL; next < first + 2 * RT_PANEL && next < count; next++)
+            rt_prefetch(k + next * step, (size_t)depth * sizeof *k);
         if (width < RT_PANEL) memset(panel, 0, (size_t)(depth * RT_PANEL) * sizeof *panel);
-        for (; width == RT_PANEL && d + 4 <= depth; d += 4) {
-            for (int64_t j = 0; j < RT_PANEL; j += 4)
-                turn_four(from + j * step + d, step, panel + d * RT_PANEL + j);
-        }
-        for (; d < depth; d++) {
-            for (int64_t j = 0; j < width; j++) panel[d * RT_PANEL + j] = from[j * step + d];
-        }
+        rt_turn_words((const uint32_t *)(const void *)(k + first * step), step, width, depth,
+                      (uint32_t *)(void *)panel, RT_PANEL);
     }
 }
 
@@ -153,6 +126,7 @@ RT_CLONES_FUSED static void pack_values(const float *v, int64_t step, int64_t co
                                         float *panels) {
     const int64_t whole = width - width % RT_PANEL;
     for (int64_t k = 0; k < count; k++) {
+        if (k + AHEAD < count) rt_prefetch(v + (k + AHEAD) * step, (size_t)width * sizeof *v);
         for (int64_t first = 0; first < whole; first += RT_PANEL) {
             float *to = panels + first * count + k * RT_PANEL;
             const float *from = v + k * step + first;
@@ -169,42 +143,50 @@ RT_CLONES_FUSED static void pack_values(const float *v, int64_t step, int64_t co
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HAS_WIDE __builtin_cpu_supports("avx512f")
 
-/* rt_exp_falling of 16 numbers. */
-__attribute__((target("avx512f"))) static inline __m512 exp_falling_16(__m512 x) {
-    const __m512 magic = _mm512_set1_ps(12582912.0f);
-    const __m512 n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(1.44269504f), magic), magic);
-    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
-    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
-    __m512 p = _mm512_fmadd_ps(_mm512_set1_ps(1.381455804e-3f), r, _mm512_set1_ps(8.368736133e-3f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.166838899e-2f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.666652113e-1f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.999999404e-1f));
-    p = _mm512_add_ps(_mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r), _mm512_set1_ps(1.0f));
-    const __mmask16 seen = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.0f), _CMP_NLT_UQ);
+#define LOG2_E 1.44269504f
+
+/* 2^x of 16 numbers that are at most a little above 0; what would be subnormal is 0. The polynomial is within 1e-7 of 2^r, relative to it. */
+__attribute__((target("avx512f"))) static inline __m512 exp2_falling_16(__m512 x) {
+    const __m512 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
+                 r = _mm512_sub_ps(x, n);
+    __m512 p = _mm512_set1_ps(1.32647272e-3f);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(9.67151281e-3f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.55073374e-2f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(2.40222421e-1f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(6.93146978e-1f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+    const __mmask16 seen = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-125.5f), _CMP_NLT_UQ);
     return _mm512_maskz_scalef_ps(seen, p, n);
 }
 
-/* What absorb does, of whole vectors of scores of up to PART queries, whose scores lie BLOCK apart. Step by step for all of them,
- * without branches: what one query waits for is filled with work on the next ones. */
+/* What absorb does, of scores of up to PART queries, which lie BLOCK apart. Step by step for all of them, without branches: what one query waits
+ * for is filled with work on the next ones. Exponents are those of 2: of a score s that is s / log 2 less the rounded quotient of the largest, whose
+ * error is that of all weights of the query and of their sum. */
 __attribute__((target("avx512f"))) static void
 absorb_wide(float *s, int64_t rows, int64_t count, float *largest, float *sum, float *o, int64_t width) {
     float tops[PART], bases[PART], downs[PART];
     for (int64_t r = 0; r < rows; r++) {
         const float *from = s + r * BLOCK;
         __m512 top = _mm512_set1_ps(largest[r]);
-        for (int64_t i = 0; i < count; i += LANES) top = _mm512_max_ps(_mm512_loadu_ps(from + i), top);
+        int64_t i = 0;
+        for (; i + LANES <= count; i += LANES) top = _mm512_max_ps(_mm512_loadu_ps(from + i), top);
+        if (i < count) {
+            const __mmask16 some = rt_first_lanes_16(count - i);
+            top = _mm512_mask_max_ps(top, some, _mm512_maskz_loadu_ps(some, from + i), top);
+        }
         tops[r] = _mm512_reduce_max_ps(top);
     }
     for (int64_t r = 0; r < rows; r += LANES) {
-        const __mmask16 some = (__mmask16)(rows - r < LANES ? (1U << (rows - r)) - 1 : 0xffffU);
+        const __mmask16 some = rt_first_lanes_16(rows - r);
         const __m512 top = _mm512_maskz_loadu_ps(some, tops + r),
                      before = _mm512_maskz_loadu_ps(some, largest + r);
         /* Nothing was seen yet: the base is 0. */
+        const __m512 factor = _mm512_set1_ps(LOG2_E);
         const __m512 base =
-            _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(top, _mm512_set1_ps(-INFINITY), _CMP_NEQ_UQ), top);
+            _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(top, _mm512_set1_ps(-INFINITY), _CMP_NEQ_UQ), top, factor);
         const __m512 down =
             _mm512_mask_mov_ps(_mm512_set1_ps(1.0f), _mm512_cmp_ps_mask(before, top, _CMP_NEQ_UQ),
-                               exp_falling_16(_mm512_sub_ps(before, base)));
+                               exp2_falling_16(_mm512_sub_ps(_mm512_mul_ps(before, factor), base)));
         _mm512_mask_storeu_ps(bases + r, some, base);
         _mm512_mask_storeu_ps(downs + r, some, down);
         _mm512_mask_storeu_ps(largest + r, some, top);
@@ -219,20 +201,22 @@ absorb_wide(float *s, int64_t rows, int64_t count, float *largest, float *sum, f
     }
     for (int64_t r = 0; r < rows; r++) {
         float *own = s + r * BLOCK;
-        const __m512 base = _mm512_set1_ps(bases[r]);
+        const __m512 base = _mm512_set1_ps(bases[r]), factor = _mm512_set1_ps(LOG2_E);
         __m512 even = _mm512_setzero_ps(), odd = even;
         int64_t i = 0;
         for (; i + 2 * LANES <= count; i += 2 * LANES) {
-            const __m512 a = exp_falling_16(_mm512_sub_ps(_mm512_loadu_ps(own + i), base)),
-                         b = exp_falling_16(_mm512_sub_ps(_mm512_loadu_ps(own + i + LANES), base));
+            const __m512 a = exp2_falling_16(_mm512_fmsub_ps(_mm512_loadu_ps(own + i), factor, base)),
+                         b = exp2_falling_16(_mm512_fmsub_ps(_mm512_loadu_ps(own + i + LANES), factor, base));
             _mm512_storeu_ps(own + i, a);
             _mm512_storeu_ps(own + i + LANES, b);
             even = _mm512_add_ps(even, a);
             odd = _mm512_add_ps(odd, b);
         }
-        if (i < count) {
-            const __m512 a = exp_falling_16(_mm512_sub_ps(_mm512_loadu_ps(own + i), base));
-            _mm512_storeu_ps(own + i, a);
+        for (; i < count; i += LANES) {
+            const __mmask16 some = rt_first_lanes_16(count - i);
+            const __m512 a = _mm512_maskz_mov_ps(
+                some, exp2_falling_16(_mm512_fmsub_ps(_mm512_maskz_loadu_ps(some, own + i), factor, base)));
+            _mm512_mask_storeu_ps(own + i, some, a);
             even = _mm512_add_ps(even, a);
         }
         sum[r] = sum[r] * downs[r] + _mm512_reduce_add_ps(_mm512_add_ps(even, odd));

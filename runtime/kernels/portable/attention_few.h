@@ -141,7 +141,7 @@ static void few_attend(const attention_job *job, const chunk *c, const worker_fl
             if (!are_plain_float(job))
                 hide_float(job, c->batch, c->group * a->shared + r / a->queries, r % a->queries, first, count,
                            s);
-            if (count % LANES == 0 && HAS_WIDE)
+            if (HAS_WIDE)
                 absorb_wide(s, 1, count, w->largest + r, w->sum + r, o, a->width);
             else absorb_float(s, count, w->largest + r, w->sum + r, o, a->width);
         }

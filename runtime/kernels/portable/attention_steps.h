@@ -231,7 +231,7 @@ static void NAME(values)(const rt_attention *a, const NAME(worker) * w, int64_t 
 static void NAME(absorb_rows)(const rt_attention *a, const NAME(worker) * w, int64_t row, int64_t rows,
                               int64_t count) {
 #if TILES
-    if (count % LANES == 0 && HAS_WIDE) {
+    if (a->scores != RT_SCORES_WEIGHTS && HAS_WIDE) { /* weights that are given out are natural powers */
         absorb_wide(w->s, rows, count, w->largest + row, w->sum + row, w->o + row * a->width, a->width);
         return;
     }

@@ -8,6 +8,7 @@
  */
 #include "runtime/kernels/portable/pieces.h"
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/vector_math.h"
 #include "runtime/kernels/portable/vector_math_512.h"
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -446,7 +447,7 @@ AVX512 INLINE void gelu_tanh_16(__m512 *x, int count) {
             for (int v = 0; v < TOGETHER; v++) _mm512_storeu_ps(y + i + v * LANES, four[v]);                 \
         }                                                                                                    \
         for (; i < count; i += LANES) {                                                                      \
-            const __mmask16 some = (__mmask16)(count - i < LANES ? (1U << (count - i)) - 1 : 0xffffU);       \
+            const __mmask16 some = rt_first_lanes_16(count - i);                                             \
             __m512 one = _mm512_maskz_loadu_ps(some, x + i);                                                 \
             name##_16(&one, 1);                                                                              \
             _mm512_mask_storeu_ps(y + i, some, one);                                                         \
