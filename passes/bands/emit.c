@@ -294,6 +294,15 @@ static void keep_packing(emitter *e, const ir_node *node, op_attributes *attribu
                         .as.integers = image->dims});
 }
 
+static void pad_explicitly(emitter *e, op_attributes *attributes) {
+    if (op_attribute_find(attributes, "auto_pad"))
+        set(e, attributes,
+            &(op_attribute){.name = "auto_pad",
+                            .kind = OP_ATTRIBUTE_STRING,
+                            .count = 1,
+                            .as.text = {"NOTSET", strlen("NOTSET")}});
+}
+
 /* The window of a band has the padding of this band only. What the weights are packed for, and how sums are ordered, is that
  * of the whole. */
 static op_attributes window_attributes(emitter *e, const band_node *node, int64_t above, int64_t below) {
@@ -314,14 +323,46 @@ static op_attributes window_attributes(emitter *e, const band_node *node, int64_
                         .kind = OP_ATTRIBUTE_INTS,
                         .count = 2 * (size_t)window.rank,
                         .as.integers = pads});
-    if (op_attribute_find(&attributes, "auto_pad"))
-        set(e, &attributes,
-            &(op_attribute){.name = "auto_pad",
-                            .kind = OP_ATTRIBUTE_STRING,
-                            .count = 1,
-                            .as.text = {"NOTSET", strlen("NOTSET")}});
+    pad_explicitly(e, &attributes);
     /* Integer convolutions pack nothing: it tells them that memory is short. */
     if (weights) keep_packing(e, node->node, &attributes);
+    return attributes;
+}
+
+/* What some rows of the input, from `seen` on, make of a transposed convolution, cut off before and after these rows. */
+static op_attributes transposed_attributes(emitter *e, const band_node *node, band_rows seen,
+                                           band_rows made) {
+    op_attributes attributes = node->node->attributes;
+    op_call call;
+    op_transposed window;
+    if (e->status == BASE_OK && !ir_node_call(node->node, e->arena, &call)) fail_memory(e);
+    if (e->status == BASE_OK && !op_transposed_read(&call, &window, e->report)) e->status = BASE_INVALID;
+    if (e->status != BASE_OK) return attributes;
+    int64_t pads[2 * OP_MAX_RANK], more[OP_MAX_RANK];
+    for (int32_t i = 0; i < window.rank; i++) {
+        const int64_t rows = i ? window.input[i] : seen.end - seen.first,
+                      extent = (window.kernel[i] - 1) * window.dilation[i] + 1,
+                      output = i ? window.output[i] : made.end - made.first;
+        pads[i] = window.before[i] + (i ? 0 : made.first - seen.first * window.stride[i]);
+        const int64_t after = (rows - 1) * window.stride[i] + extent - pads[i] - output;
+        pads[window.rank + i] = after > 0 ? after : 0;
+        more[i] = after < 0 ? -after : 0;
+    }
+    set(e, &attributes,
+        &(op_attribute){.name = "pads",
+                        .kind = OP_ATTRIBUTE_INTS,
+                        .count = 2 * (size_t)window.rank,
+                        .as.integers = pads});
+    set(e, &attributes,
+        &(op_attribute){.name = "output_padding",
+                        .kind = OP_ATTRIBUTE_INTS,
+                        .count = (size_t)window.rank,
+                        .as.integers = more});
+    pad_explicitly(e, &attributes);
+    if (op_attribute_find(&attributes, "output_shape") &&
+        !ir_attribute_remove(e->module, &attributes, "output_shape"))
+        fail_memory(e);
+    keep_packing(e, node->node, &attributes);
     return attributes;
 }
 
@@ -378,8 +419,9 @@ static bool emit_put(emitter *e, const band_node *own, band_rows made) {
     ir_node *node = own->node;
     ir_value *output = node->outputs[0], *image = ir_input(node, 0);
     const op_type *type = &output->type;
-    if (node->code != OP_REORDER || !own->sink || type->layout == image->type.layout || type->shape.rank != 4 ||
-        type->shape.dims[0] != 1 || type->dtype == OP_STRING || op_dtype_bytes(type->dtype) > 4 || !op_dtype_bytes(type->dtype))
+    if (node->code != OP_REORDER || !own->sink || type->layout == image->type.layout ||
+        type->shape.rank != 4 || type->shape.dims[0] != 1 || type->dtype == OP_STRING ||
+        op_dtype_bytes(type->dtype) > 4 || !op_dtype_bytes(type->dtype))
         return false;
     banded *tensor = find(e, image), *put = find(e, output);
     if (!tensor || !put || !put->whole) return false;
@@ -393,6 +435,7 @@ static void emit_node(emitter *e, const band_node *own, band_rows made) {
     if (emit_turned(e, own, made) || emit_put(e, own, made)) return;
     ir_value **inputs = BASE_ARRAY(e->arena, ir_value *, node->input_count);
     int64_t above = 0, below = 0;
+    band_rows first = {0, 0}; /* of input 0 */
     e->origin = node;
     if (!inputs) fail_memory(e);
     for (uint32_t i = 0; i < node->input_count && e->status == BASE_OK; i++) {
@@ -403,14 +446,21 @@ static void emit_node(emitter *e, const band_node *own, band_rows made) {
         if (i == 0 && seen.first < 0) above = -seen.first;
         if (i == 0 && seen.end > rows) below = seen.end - rows;
         banded *tensor = find(e, inputs[i]);
+        if (i == 0) first = band_clip(seen, rows);
         if (tensor)
             inputs[i] = get_rows(e, tensor, band_clip(seen, rows),
                                  i == 0 ? own->advance * own->window.stride / own->window.up : own->advance);
     }
     if (node->code == OP_SLICE) rebase_slice(e, node, inputs);
-    op_attributes attributes =
-        band_is_window(node->code) ? window_attributes(e, own, above, below) : node->attributes;
-    if (node->code == OP_CONV_TRANSPOSE) keep_packing(e, node, &attributes);
+    op_attributes attributes = band_is_window(node->code)        ? window_attributes(e, own, above, below)
+                               : node->code == OP_CONV_TRANSPOSE ? transposed_attributes(e, own, first, made)
+                                                                 : node->attributes;
+    /* Rows between those of the input and ones that are not there are made, and left out. */
+    const band_rows all = node->code == OP_RESIZE
+                              ? (band_rows){first.first * own->window.up, first.end * own->window.up}
+                              : made;
+    if (node->code == OP_RESIZE && inputs && ir_input(node, 3))
+        inputs[3] = changed_list(e, ir_input(node, 3), BAND_AXIS, count_of(all));
     ir_node *band = make_node(e, node->code, node->reason, attributes, node->input_count, inputs);
     for (uint32_t o = 0; o < node->output_count && e->status == BASE_OK; o++) {
         ir_value *original = node->outputs[o];
@@ -418,8 +468,10 @@ static void emit_node(emitter *e, const band_node *own, band_rows made) {
             if (!ir_node_add_absent_output(band)) fail_memory(e);
             continue;
         }
-        const op_type type = some_rows(original, count_of(made));
+        const op_type type = some_rows(original, count_of(all));
         ir_value *value = add_output(e, band, original, &type);
+        if (count_of(all) > count_of(made))
+            value = slice(e, original, value, made.first - all.first, count_of(made));
         banded *tensor = find(e, original);
         if (tensor) remember(e, tensor, value, made);
     }

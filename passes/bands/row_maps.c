@@ -67,36 +67,75 @@ static bool is_per_channel(const ir_node *node) {
     return scale->type.shape.rank == 0 || (scale->type.shape.rank == 1 && own_axis(node, 1) != BAND_AXIS);
 }
 
-/* Row o of the result is row o / n of the input, for a whole number n that is said as a scale. */
-static bool repeats_rows(const ir_node *node) {
-    const op_attributes *attributes = &node->attributes;
-    const ir_value *scales = ir_input(node, 2), *image = ir_input(node, 0);
-    const int32_t rank = image->type.shape.rank;
-    if (!op_attribute_is(attributes, "mode", "nearest", "nearest") || ir_input(node, 3) || !scales ||
-        !scales->constant || scales->type.dtype != OP_FLOAT || scales->type.shape.rank != 1 ||
-        scales->type.shape.dims[0] != rank || rank <= BAND_AXIS || op_attribute_find(attributes, "axes") ||
-        op_attribute_integer(attributes, "antialias", 0))
-        return false;
-    const float scale = ((const float *)scales->constant->tensor.data)[BAND_AXIS];
-    if (!(scale >= 1 && scale <= 64) || scale != (float)(int64_t)scale) return false;
-    const bool floors =
-        op_attribute_is(attributes, "coordinate_transformation_mode", "asymmetric", "half_pixel") &&
-        op_attribute_is(attributes, "nearest_mode", "floor", "round_prefer_floor");
-    const bool centers =
-        op_attribute_is(attributes, "coordinate_transformation_mode", "half_pixel", "half_pixel") &&
-        op_attribute_is(attributes, "nearest_mode", "round_prefer_floor", "round_prefer_floor");
-    return (floors || centers) && band_node_rows(node) == image->type.shape.dims[BAND_AXIS] * (int64_t)scale;
+/* A constant list with one entry an axis. */
+static bool has_entries(const ir_value *list, op_dtype dtype, int32_t rank) {
+    return list && list->constant && list->type.dtype == dtype && list->type.shape.rank == 1 &&
+           list->type.shape.dims[0] == rank;
 }
 
-/* A transposed convolution whose windows lie side by side: row o of the result is of row o / n of the input alone. */
-static bool spreads_rows(const ir_node *node, base_arena *arena) {
+/* The whole number of rows of the result to one of the input, said as scales or as sizes; 0: it is none. */
+static int64_t rows_each(const ir_node *node) {
+    enum { MOST = 64 };
+    const op_attributes *attributes = &node->attributes;
+    const ir_value *image = ir_input(node, 0), *scales = ir_input(node, 2), *sizes = ir_input(node, 3);
+    const int32_t rank = image->type.shape.rank;
+    if (rank <= BAND_AXIS || op_attribute_find(attributes, "axes") ||
+        op_attribute_integer(attributes, "antialias", 0) ||
+        op_attribute_integer(attributes, "exclude_outside", 0) ||
+        !op_attribute_is(attributes, "keep_aspect_ratio_policy", "stretch", "stretch"))
+        return 0;
+    const int64_t rows = image->type.shape.dims[BAND_AXIS], each = rows > 0 ? band_node_rows(node) / rows : 0;
+    if (each < 1 || each > MOST || each * rows != band_node_rows(node)) return 0;
+    if (sizes) return has_entries(sizes, OP_INT64, rank) ? each : 0;
+    return has_entries(scales, OP_FLOAT, rank) &&
+                   ((const float *)scales->constant->tensor.data)[BAND_AXIS] == (float)each
+               ? each
+               : 0;
+}
+
+/* Row o of the result is row o / n of the input, or, of linear interpolation, between that one and its neighbour. Places of rows are
+ * exact, wherever a band begins, where n is a power of two. */
+static bool repeats_rows(const ir_node *node) {
+    const op_attributes *attributes = &node->attributes;
+    const int64_t each = rows_each(node);
+    const bool centers =
+                   op_attribute_is(attributes, "coordinate_transformation_mode", "half_pixel", "half_pixel"),
+               corners =
+                   op_attribute_is(attributes, "coordinate_transformation_mode", "asymmetric", "half_pixel");
+    if (op_attribute_is(attributes, "mode", "linear", "nearest"))
+        return each && (each & (each - 1)) == 0 &&
+               (centers || corners ||
+                op_attribute_is(attributes, "coordinate_transformation_mode", "pytorch_half_pixel",
+                                "half_pixel"));
+    return each && op_attribute_is(attributes, "mode", "nearest", "nearest") &&
+           ((corners && op_attribute_is(attributes, "nearest_mode", "floor", "round_prefer_floor")) ||
+            (centers &&
+             op_attribute_is(attributes, "nearest_mode", "round_prefer_floor", "round_prefer_floor")));
+}
+
+/* A transposed convolution: row i of the input goes to the rows from i * stride - before on, as many as its window has. The result has `stride`
+ * rows to one of the input. */
+static bool read_transposed(const ir_node *node, base_arena *arena, op_transposed *window) {
     op_call call;
-    op_transposed window;
-    if (!ir_node_call(node, arena, &call) || !op_transposed_read(&call, &window, NULL)) return false;
-    return window.rank > 0 && window.stride[0] == window.kernel[0] && window.before[0] == 0 &&
-           window.output[0] == window.input[0] * window.stride[0] &&
-           !op_attribute_find(&node->attributes, "output_shape") &&
-           op_attribute_is(&node->attributes, "auto_pad", "NOTSET", "NOTSET");
+    if (!ir_node_call(node, arena, &call) || !op_transposed_read(&call, window, NULL) || window->rank < 1)
+        return false;
+    const int64_t extent = (window->kernel[0] - 1) * window->dilation[0] + 1;
+    return extent >= window->stride[0] && window->before[0] >= 0 && window->before[0] < extent &&
+           window->output[0] == window->input[0] * window->stride[0];
+}
+
+/* Row o sees the rows from (o + before - extent + 1) / stride, rounded up, to (o + before) / stride. */
+static bool transposed_window(const ir_node *node, base_arena *arena, band_window *window) {
+    op_transposed read;
+    if (!read_transposed(node, arena, &read)) return false;
+    const int64_t stride = read.stride[0], extent = (read.kernel[0] - 1) * read.dilation[0] + 1;
+    *window = (band_window){.stride = 1,
+                            .extent = stride == 1 ? extent : 1,
+                            .before = stride == 1 ? extent - 1 - read.before[0] : 0,
+                            .up = stride,
+                            .above = (extent - 1 - read.before[0]) / stride,
+                            .below = (stride - 1 + read.before[0]) / stride};
+    return true;
 }
 
 static int64_t entry_of(const ir_value *list, int64_t index) {
@@ -177,7 +216,7 @@ static bool code_supported(const ir_node *node) {
     case OP_IDENTITY:
         return true;
     case OP_CONV_TRANSPOSE:
-        return node->outputs[0]->type.shape.rank > BAND_AXIS; /* and spreads_rows */
+        return node->outputs[0]->type.shape.rank > BAND_AXIS; /* and transposed_window */
     case OP_DEPTH_TO_SPACE:
         return node->outputs[0]->type.shape.rank == 4;
     case OP_RESIZE:
@@ -249,12 +288,20 @@ static bool input_fits(const ir_node *node, uint32_t index) {
 }
 
 bool band_node_window(const ir_node *node, base_arena *arena, band_window *window) {
-    *window = (band_window){1, 1, 0, 0, 1};
+    *window = (band_window){.stride = 1, .extent = 1, .up = 1};
     if (node->code == OP_SLICE) return read_slice(node, window);
-    if (node->code == OP_CONV_TRANSPOSE) window->up = ir_input(node, 1)->type.shape.dims[BAND_AXIS];
+    if (node->code == OP_CONV_TRANSPOSE) return transposed_window(node, arena, window);
     if (node->code == OP_DEPTH_TO_SPACE) window->up = op_attribute_integer(&node->attributes, "blocksize", 1);
-    if (node->code == OP_RESIZE)
-        window->up = band_node_rows(node) / ir_input(node, 0)->type.shape.dims[BAND_AXIS];
+    if (node->code == OP_RESIZE) {
+        window->up = rows_each(node);
+        if (window->up > 1 && op_attribute_is(&node->attributes, "mode", "linear", "nearest")) {
+            window->below = 1;
+            window->above = op_attribute_is(&node->attributes, "coordinate_transformation_mode", "asymmetric",
+                                            "half_pixel")
+                                ? 0
+                                : 1;
+        }
+    }
     if (!band_is_window(node->code)) return true;
     op_call call;
     op_window read;
@@ -313,6 +360,7 @@ bool band_node_supported(const ir_node *node, base_arena *arena) {
         if (!input_fits(node, i)) return false;
         by_rows = by_rows || band_node_reading(node, i) == BAND_READS_ROWS;
     }
+    band_window window;
     return by_rows && (!band_is_window(node->code) || window_fits(node, arena)) &&
-           (node->code != OP_CONV_TRANSPOSE || spreads_rows(node, arena));
+           (node->code != OP_CONV_TRANSPOSE || transposed_window(node, arena, &window));
 }

@@ -17,9 +17,9 @@ typedef struct band_rows {
 
 /* Row o of the result sees the rows [o * stride - before, o * stride - before + extent) of the input; at most `after` rows of
  * padding are asked for after the last row. Where neither looks further, stride and extent are 1. Where one row of the input
- * makes several of the result, it sees row o / up instead, and is made in multiples of `up` rows. */
+ * makes several of the result, it sees row o / up instead, and so many rows above and below that one, and is made in multiples of `up` rows. */
 typedef struct band_window {
-    int64_t stride, extent, before, after, up;
+    int64_t stride, extent, before, after, up, above, below;
 } band_window;
 
 typedef enum band_reading {
@@ -63,8 +63,8 @@ static inline int64_t band_round_up(int64_t number, int64_t of) {
 /* What rows `of` of the result see, unclipped. */
 static inline band_rows band_window_rows(const band_window *window, band_rows of) {
     if (window->up > 1)
-        return (band_rows){band_round_down(of.first, window->up) / window->up,
-                           band_round_up(of.end, window->up) / window->up};
+        return (band_rows){band_round_down(of.first, window->up) / window->up - window->above,
+                           band_round_up(of.end, window->up) / window->up + window->below};
     return (band_rows){of.first * window->stride - window->before,
                        (of.end - 1) * window->stride - window->before + window->extent};
 }

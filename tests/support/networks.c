@@ -200,19 +200,31 @@ static void add_rows(network *n) {
     }
     if (draw(n, 0, 1)) {
         char shape[64];
-        const int64_t maps = draw(n, 1, 5);
-        snprintf(shape, sizeof shape, "%" PRId64 ",%" PRId64 ",%" PRId64 ",2", x.channels, maps, times);
-        const int weights = constant(n, shape, x.channels * maps * times * 2);
-        begin_node(n, &(made){maps, x.height * times, x.width + 1, false});
-        append(n->nodes, "ConvTranspose(%%t%d, %%k%d) {strides = [%" PRId64 ", 1]}\n", from, weights, times);
+        const int64_t maps = draw(n, 1, 5), stride = draw(n, 1, 3), dilation = draw(n, 1, 2),
+                      kernel = draw(n, stride == 1 ? 1 : 2, 6), extent = (kernel - 1) * dilation + 1,
+                      before = draw(n, 0, extent - 1), after = extent - stride - before;
+        if (extent < stride || x.height * stride > 60) return;
+        snprintf(shape, sizeof shape, "%" PRId64 ",%" PRId64 ",%" PRId64 ",2", x.channels, maps, kernel);
+        const int weights = constant(n, shape, x.channels * maps * kernel * 2);
+        begin_node(n, &(made){maps, x.height * stride, x.width + 1, false});
+        append(n->nodes,
+               "ConvTranspose(%%t%d, %%k%d) {dilations = [%" PRId64 ", 1], output_padding = [%" PRId64
+               ", 0], pads = [%" PRId64 ", 0, %" PRId64 ", 0], strides = [%" PRId64 ", 1]}\n",
+               from, weights, dilation, after < 0 ? -after : 0, before, after < 0 ? 0 : after, stride);
         return;
     }
-    const int scales = n->constant_count++;
-    append(n->constants, "  constant %%k%d: float32[4] = {1, 1, %" PRId64 ", 1}\n", scales, times);
-    begin_node(n, &(made){x.channels, x.height * times, x.width, false});
-    append(n->nodes, "Resize(%%t%d, _, %%k%d) {mode = \"nearest\"%s}\n", from, scales,
-           draw(n, 0, 1) ? ""
-                         : ", coordinate_transformation_mode = \"asymmetric\", nearest_mode = \"floor\"");
+    const bool linear = draw(n, 0, 1), sized = draw(n, 0, 1), halves = draw(n, 0, 1);
+    const int64_t each = linear ? 2 * draw(n, 1, 2) : times;
+    const int list = n->constant_count++;
+    if (sized)
+        append(n->constants,
+               "  constant %%k%d: int64[4] = {%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "}\n", list,
+               n->images, x.channels, x.height * each, x.width);
+    else append(n->constants, "  constant %%k%d: float32[4] = {1, 1, %" PRId64 ", 1}\n", list, each);
+    begin_node(n, &(made){x.channels, x.height * each, x.width, false});
+    append(n->nodes, "Resize(%%t%d, _, %s%%k%d) {mode = \"%s\"%s}\n", from, sized ? "_, " : "", list,
+           linear ? "linear" : "nearest",
+           halves ? "" : ", coordinate_transformation_mode = \"asymmetric\", nearest_mode = \"floor\"");
 }
 
 /* Some channels, or all in another order. */

@@ -194,7 +194,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                               .a_depth = s->filters * s->kernel_size,
                               .b_depth = s->input_size,
                               .b_column = 1,
-                              .alpha = 1};
+                              .alpha = 1,
+                              .part = op_attribute_find(&call->attributes, "ouro.packed_extents") != NULL};
     size_t bytes;
     if (!base_size_multiply((size_t)(s->chunk * each), sizeof(double), &s->product_bytes) ||
         !base_size_align(s->product_bytes, RT_ALIGNMENT, &s->product_bytes) ||

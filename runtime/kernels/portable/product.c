@@ -266,7 +266,8 @@ static void multiply_column(const product_job *job, int64_t batch, int64_t row, 
 }
 
 bool rt_product_is_column(const rt_product *product) {
-    return product->dtype == OP_FLOAT && product->columns == 1 && product->rows >= THIN_ROWS &&
+    return product->dtype == OP_FLOAT && product->columns == 1 && !product->part &&
+           product->rows >= THIN_ROWS &&
            (product->a_row == 1 || (product->a_depth == 1 && product->b_depth == 1 &&
                                     (product->depth >= RT_DOT_LANES || product->rows < FEW_DOTS)));
 }
@@ -420,7 +421,9 @@ void rt_product_run(const rt_product *product, int threads, const void *a, const
         rt_team_run(work < RT_PARALLEL_WORK ? 1 : threads, multiply_interleaved, &job);
         return;
     }
-    job.columns_each = thin ? THIN_COLUMNS : in_blocks(product) ? rt_product_block_columns(product) : RT_BLOCK_COLUMNS;
+    job.columns_each = thin                 ? THIN_COLUMNS
+                       : in_blocks(product) ? rt_product_block_columns(product)
+                                            : RT_BLOCK_COLUMNS;
     const bool few = job.columns_each > RT_BLOCK_COLUMNS;
     if (few && product->columns < threads * job.columns_each) {
         job.columns_each = ((product->columns + threads - 1) / threads + 63) / 64 * 64;

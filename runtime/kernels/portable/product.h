@@ -61,6 +61,7 @@ typedef struct rt_product {
     double alpha, beta;
     rt_activation activation;
     bool fused; /* rt_tiles.fused */
+    bool part;  /* of a product with more columns: sums are in that one's order, even of one column */
 } rt_product;
 
 /* The product that an application is; all shapes are known (matmul.c, gemm.c). A stack on the left of one
