@@ -123,6 +123,31 @@ void rt_half_tiles_run(const rt_half_tiles *tiles) {
     }
 }
 
+AVX512 static void widen_halves(const uint16_t *pairs, int64_t count, float *to) {
+    /* The first elements, then the second ones. */
+    static const uint16_t order[RT_PAIR_ELEMENTS] = {0,  2,  4,  6,  8,  10, 12, 14, 16, 18, 20,
+                                                     22, 24, 26, 28, 30, 1,  3,  5,  7,  9,  11,
+                                                     13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
+    const __m512i apart = _mm512_loadu_si512(order);
+    for (int64_t i = 0; i < count; i++, pairs += RT_PAIR_ELEMENTS, to += 2 * RT_PANEL) {
+        const __m512i pair = _mm512_permutexvar_epi16(apart, _mm512_loadu_si512(pairs));
+        _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm512_castsi512_si256(pair)));
+        _mm512_storeu_ps(to + RT_PANEL, _mm512_cvtph_ps(_mm512_extracti64x4_epi64(pair, 1)));
+    }
+}
+
+AVX512 static void widen_brains(const uint16_t *pairs, int64_t count, float *to) {
+    for (int64_t i = 0; i < count; i++, pairs += RT_PAIR_ELEMENTS, to += 2 * RT_PANEL) {
+        const __m512i pair = _mm512_loadu_si512(pairs);
+        _mm512_storeu_ps(to, first_of(pair, true));
+        _mm512_storeu_ps(to + RT_PANEL, second_of(pair, true));
+    }
+}
+
+void rt_half_panels_widen(op_dtype dtype, const uint16_t *pairs, int64_t count, float *panels) {
+    (dtype == OP_BFLOAT16 ? widen_brains : widen_halves)(pairs, count, panels);
+}
+
 /* ---- one row, bound by reading the matrix ------------------------------------------------------------------ */
 
 enum { TOGETHER = 8 /* rows that are read at once */, ASK_AHEAD = 8, DOTS = 8 };
@@ -222,6 +247,10 @@ void rt_half_row(op_dtype dtype, const float *a, const uint16_t *b, int64_t b_de
 void rt_half_dots(op_dtype dtype, const float *a, const uint16_t *b, int64_t b_column, int64_t depth,
                   int64_t columns, float *y) {
     (void)dtype, (void)a, (void)b, (void)b_column, (void)depth, (void)columns, (void)y;
+}
+
+void rt_half_panels_widen(op_dtype dtype, const uint16_t *pairs, int64_t count, float *panels) {
+    (void)dtype, (void)pairs, (void)count, (void)panels;
 }
 
 void rt_half_tiles_run(const rt_half_tiles *tiles) {

@@ -26,12 +26,15 @@ typedef struct rt_half_tiles {
 } rt_half_tiles;
 void rt_half_tiles_run(const rt_half_tiles *tiles);
 
+/* `count` rows of pairs, of panels of an even depth, as panels of floats (rt_tiles.panels), which may end where the pairs end. */
+void rt_half_panels_widen(op_dtype dtype, const uint16_t *pairs, int64_t count, float *panels);
+
 /* y[j] += the sum over k of a[k] * b[k * b_depth + j]: a row times a matrix of 16 bits where it lies, the same bits as from panels. The matrix
  * has `after` more rows, which are read next. */
-void rt_half_row(op_dtype dtype, const float *a, const uint16_t *b, int64_t b_depth, int64_t depth, int64_t after,
-                 int64_t columns, float *y);
+void rt_half_row(op_dtype dtype, const float *a, const uint16_t *b, int64_t b_depth, int64_t depth,
+                 int64_t after, int64_t columns, float *y);
 /* y[j] += the sum over k of a[k] * b[j * b_column + k], in 16 interleaved sums. */
-void rt_half_dots(op_dtype dtype, const float *a, const uint16_t *b, int64_t b_column, int64_t depth, int64_t columns,
-                  float *y);
+void rt_half_dots(op_dtype dtype, const float *a, const uint16_t *b, int64_t b_column, int64_t depth,
+                  int64_t columns, float *y);
 
 #endif

@@ -5,11 +5,12 @@
  *     Y = activation(alpha * X W + beta * bias), sums are floats from the first to the last, rounded once
  *
  * A few rows of X at a time pass over panels that stay in a cache near to the core. bfloat16 is multiplied in pairs where the machine has an
- * instruction for it; elsewhere, and in float16, weights become floats in registers (half_tiles.h), or, where these are short, a piece at a time
- * for the tiles of float. What it takes lies on the stack: there is no scratch.
+ * instruction for it; elsewhere, and in float16, weights become floats a piece at a time for the tiles of float, or, for a few rows, in registers
+ * (half_tiles.h). What it takes lies on the stack: there is no scratch.
  *
  * Elements are added in the order of the depth, whatever the number of rows and of threads, which share the columns.
  */
+#include "runtime/kernels/portable/half_rows.h"
 #include "runtime/kernels/portable/half_tiles.h"
 #include "runtime/kernels/portable/packed_product.h"
 #include "runtime/kernels/portable/pair_tiles.h"
@@ -20,9 +21,10 @@ enum {
     NEAR_BYTES = 1 << 19, /* of panels that stay in a cache near to the core */
     TILE_ROWS = 12,       /* of a tile */
     TILE_DEPTH = 512,     /* of a part of it */
-    FLOAT_ROWS = 60,      /* of a piece that becomes floats: whole tiles of 6 or 12 */
+    FLOAT_ROWS = 96,      /* of a piece that becomes floats: whole tiles of 6 or 12 */
     FLOAT_DEPTH = 64,
-    PAGE = 4096 /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
+    WIDENED_ROWS = 24, /* fewer rows are multiplied with what becomes floats in registers */
+    PAGE = 4096        /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
 };
 
 static int64_t least(int64_t a, int64_t b) {
@@ -140,10 +142,14 @@ RT_CLONES static void part_pairs(const float *wide, int64_t depth, float *to) {
 static void widen_panels(const halves_job *job, int64_t column, int64_t columns, int64_t from, int64_t depth,
                          float *to) {
     float wide[FLOAT_DEPTH * RT_PANEL];
+    const bool registers = rt_half_tiles_here() && depth % 2 == 0;
     for (int64_t j = 0; j < columns; j += RT_PANEL, to += depth * RT_PANEL) {
-        rt_half_load(job->product->dtype, wide,
-                     job->panels + (column + j) / RT_PANEL * job->step + from * RT_PANEL,
-                     rt_pairs_of(depth) * RT_PAIR_ELEMENTS);
+        const uint16_t *pairs = job->panels + (column + j) / RT_PANEL * job->step + from * RT_PANEL;
+        if (registers) {
+            rt_half_panels_widen(job->product->dtype, pairs, depth / 2, to);
+            continue;
+        }
+        rt_half_load(job->product->dtype, wide, pairs, rt_pairs_of(depth) * RT_PAIR_ELEMENTS);
         part_pairs(wide, depth, to);
     }
 }
@@ -154,15 +160,15 @@ static void multiply_floats(const halves_job *job, int64_t row, int64_t rows, in
     _Alignas(RT_ALIGNMENT) float panels[BLOCK_COLUMNS * FLOAT_DEPTH], left[FLOAT_ROWS * FLOAT_DEPTH],
         sums[FLOAT_ROWS * BLOCK_COLUMNS];
     for (int64_t from = 0; from < product->depth; from += FLOAT_DEPTH) {
-        const int64_t depth = least(product->depth - from, FLOAT_DEPTH);
+        const int64_t depth = least(product->depth - from, FLOAT_DEPTH), a_row = (depth + 3) / 4 * 4;
         widen_panels(job, column, columns, from, depth, panels);
-        for (int64_t i = 0; i < rows; i++)
-            rt_half_load(product->dtype, left + i * depth, job->x + (row + i) * product->depth + from, depth);
+        rt_half_rows_load(product->dtype, job->x + row * product->depth + from, product->depth, rows, depth,
+                          a_row, left);
         rt_tiles_run(&(rt_tiles){.rows = rows,
                                  .columns = columns,
                                  .depth = depth,
                                  .a = left,
-                                 .a_row = depth,
+                                 .a_row = a_row,
                                  .a_depth = 1,
                                  .panels = panels,
                                  .c = sums,
@@ -179,16 +185,16 @@ static void multiply_wide(const halves_job *job, int64_t row, int64_t rows, int6
     const rt_packed_product *product = job->product;
     float left[TILE_ROWS * TILE_DEPTH], sums[TILE_ROWS * BLOCK_COLUMNS];
     for (int64_t from = 0; from < product->depth; from += TILE_DEPTH) {
-        const int64_t depth = least(product->depth - from, TILE_DEPTH);
-        for (int64_t i = 0; i < rows; i++)
-            rt_half_load(product->dtype, left + i * depth, job->x + (row + i) * product->depth + from, depth);
+        const int64_t depth = least(product->depth - from, TILE_DEPTH), a_row = (depth + 3) / 4 * 4;
+        rt_half_rows_load(product->dtype, job->x + row * product->depth + from, product->depth, rows, depth,
+                          a_row, left);
         rt_half_tiles_run(
             &(rt_half_tiles){.dtype = product->dtype,
                              .rows = rows,
                              .columns = columns,
                              .depth = depth,
                              .a = left,
-                             .a_row = depth,
+                             .a_row = a_row,
                              .a_depth = 1,
                              .panels = job->panels + column / RT_PANEL * job->step + from * RT_PANEL,
                              .panel_step = job->step,
@@ -207,8 +213,10 @@ static void run_member(void *context, int member, int members) {
     const rt_packed_product *product = job->product;
     enum { UNIT = 4 * RT_PANEL };
     const bool pairs = product->dtype == OP_BFLOAT16 && rt_pairs_here(),
-               tiles = pairs || rt_half_tiles_here();
-    const int64_t rows = tiles ? TILE_ROWS : FLOAT_ROWS, units = (product->columns + UNIT - 1) / UNIT;
+               tiles = pairs || (rt_half_tiles_here() && product->rows < WIDENED_ROWS);
+    const int64_t most = tiles ? TILE_ROWS : FLOAT_ROWS, passes = (product->rows + most - 1) / most,
+                  rows = tiles ? most : (product->rows + passes - 1) / passes,
+                  units = (product->columns + UNIT - 1) / UNIT;
     const int64_t first = units * member / members * UNIT,
                   end = least(units * (member + 1) / members * UNIT, product->columns);
     int64_t wide = BLOCK_COLUMNS;

@@ -2,18 +2,20 @@
 /* product_blocks.c: products in float16, bfloat16 and float64, a block at a time.
  *
  * bfloat16 is multiplied in pairs by machines that have an instruction for it (pair_tiles.h). Blocks of other 16-bit matrices become
- * floats in registers (half_tiles.h), or, where these are short, as they are packed, for the tiles of float: a product takes as long as in float,
+ * floats as they are packed, for the tiles of float, or, for a few rows, in registers (half_tiles.h): a product takes about as long as in float,
  * and sums are floats from the first to the last. Doubles have tiles of their own. Elements are added in the order of the depth, whatever the number of threads and the
  * instruction set; a row or a few times a matrix whose columns lie along the depth alone is added in interleaved sums.
  */
 #include "runtime/kernels/portable/product_blocks.h"
+#include "runtime/kernels/portable/half_rows.h"
 #include "runtime/kernels/portable/half_tiles.h"
 #include "runtime/kernels/portable/pair_tiles.h"
 #include <string.h>
 
 enum {
     BLOCK_ROWS = 256,
-    FEW_ROWS = 4, /* pairs: fewer rows read the right matrix where it lies */
+    WIDENED_ROWS = 24, /* fewer rows are multiplied with what becomes floats in registers */
+    FEW_ROWS = 4,      /* pairs: fewer rows read the right matrix where it lies */
     FEW_COLUMNS =
         1024, /* of these, at a time: sums and a part of the matrix that stay in the nearest cache */
     FEW_DEPTH = 16,
@@ -37,6 +39,11 @@ int64_t rt_product_offset(int64_t index, int32_t rank, const int64_t *dims, cons
 
 /* ---- the scratch of a block: panels of B, then rows of A and sums as floats ------------------------------- */
 
+/* Elements of a row of A as floats (rt_half_rows_load). */
+static int64_t whole(int64_t depth) {
+    return (depth + 3) / 4 * 4;
+}
+
 /* Of the scratch: bytes of the panels, of A and of the sums. Doubles read A, and make their sums, where these lie. Pairs fit into the bytes of
  * floats, which are the same on every machine. */
 static void block_bytes(const rt_product *product, size_t bytes[3]) {
@@ -46,7 +53,9 @@ static void block_bytes(const rt_product *product, size_t bytes[3]) {
     const size_t columns =
         (size_t)((least(product->columns, RT_BLOCK_COLUMNS) + RT_PANEL - 1) / RT_PANEL * RT_PANEL);
     bytes[0] = columns * deep * (half ? sizeof(float) : sizeof(double));
-    bytes[1] = half ? (rows * deep * sizeof(float) + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT : 0;
+    bytes[1] = half ? (rows * (size_t)whole((int64_t)deep) * sizeof(float) + RT_ALIGNMENT - 1) /
+                          RT_ALIGNMENT * RT_ALIGNMENT
+                    : 0;
     if (product->dtype == OP_BFLOAT16) { /* panels of A have whole rows */
         const size_t panels =
             (rows + RT_PAIR_ROWS - 1) / RT_PAIR_ROWS * RT_PAIR_ROWS * (deep + deep % 2) * sizeof(uint16_t);
@@ -75,6 +84,19 @@ static void load_halves(op_dtype dtype, float *to, const uint16_t *from, int64_t
         for (int64_t i = 0; i < some; i++) gathered[i] = from[(first + i) * step];
         rt_half_load(dtype, to + first, gathered, some);
     }
+}
+
+/* B becomes floats in panels, by way of pairs, where so many rows are multiplied with them that to widen them in registers would take longer. */
+static bool widens_panels(int64_t rows, int64_t depth) {
+    return rows >= WIDENED_ROWS && depth % 2 == 0;
+}
+
+static void pack_widened(const rt_product *product, const uint16_t *b, int64_t depth, int64_t columns,
+                         float *panels) {
+    const int64_t pairs = (columns + RT_PANEL - 1) / RT_PANEL * (depth / 2);
+    uint16_t *half = (uint16_t *)(void *)(panels + pairs * RT_PANEL); /* the second half of the floats */
+    rt_pairs_pack(b, product->b_depth, product->b_column, depth, columns, half);
+    rt_half_panels_widen(product->dtype, half, pairs, panels);
 }
 
 /* Rows of B along the columns where these lie side by side, else columns along the depth. */
@@ -120,14 +142,18 @@ static void finish_halves(const rt_product_block *block, int64_t row, int64_t co
 
 /* Rows of A and a part of its depth as floats: row by row, or, where the rows lie side by side, so. */
 static void load_left(const rt_product *product, const uint16_t *a, int64_t rows, int64_t depth,
-                      float *left) {
+                      int64_t a_row, float *left) {
     if (product->a_row == 1 && product->a_depth != 1) {
         for (int64_t k = 0; k < depth; k++)
             rt_half_load(product->dtype, left + k * rows, a + k * product->a_depth, rows);
         return;
     }
+    if (product->a_depth == 1) {
+        rt_half_rows_load(product->dtype, a, product->a_row, rows, depth, a_row, left);
+        return;
+    }
     for (int64_t i = 0; i < rows; i++)
-        load_halves(product->dtype, left + i * depth, a + i * product->a_row, product->a_depth, depth);
+        load_halves(product->dtype, left + i * a_row, a + i * product->a_row, product->a_depth, depth);
 }
 
 static void run_halves(const rt_product_block *block, const uint16_t *a, const uint16_t *b) {
@@ -140,11 +166,12 @@ static void run_halves(const rt_product_block *block, const uint16_t *a, const u
     for (int64_t first = 0; first < block->rows; first += BLOCK_ROWS) {
         const int64_t rows = least(block->rows - first, BLOCK_ROWS), row = block->row + first;
         for (int64_t from = 0; from < product->depth; from += RT_BLOCK_DEPTH) {
-            const int64_t depth = least(product->depth - from, RT_BLOCK_DEPTH), a_row = turned ? 1 : depth,
-                          a_depth = turned ? rows : 1;
+            const int64_t depth = least(product->depth - from, RT_BLOCK_DEPTH),
+                          a_row = turned ? 1 : whole(depth), a_depth = turned ? rows : 1;
             const uint16_t *right = b + from * product->b_depth;
-            load_left(product, a + row * product->a_row + from * product->a_depth, rows, depth, left);
-            if (registers) {
+            load_left(product, a + row * product->a_row + from * product->a_depth, rows, depth, a_row, left);
+            const bool widened = registers && widens_panels(rows, depth);
+            if (registers && !widened) {
                 rt_pairs_pack(right, product->b_depth, product->b_column, depth, block->columns,
                               block->scratch);
                 rt_half_tiles_run(&(rt_half_tiles){.dtype = product->dtype,
@@ -161,7 +188,7 @@ static void run_halves(const rt_product_block *block, const uint16_t *a, const u
                                                    .add = from > 0});
                 continue;
             }
-            pack_halves(product, right, depth, block->columns, panels);
+            (widened ? pack_widened : pack_halves)(product, right, depth, block->columns, panels);
             rt_tiles_run(&(rt_tiles){.rows = rows,
                                      .columns = block->columns,
                                      .depth = depth,
