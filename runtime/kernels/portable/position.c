@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* position.c: what an element becomes depends on where it stands: OneHot, EyeLike, Trilu, ReverseSequence, CumSum,
  * DepthToSpace and SpaceToDepth. */
+#include "runtime/kernels/portable/half_rows.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/turn.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -209,8 +211,10 @@ static base_status prepare_reverse_sequence(const op_call *call, const rt_enviro
 /* ---- CumSum -------------------------------------------------------------------------------------------- */
 
 enum {
-    ABREAST = 64, /* sums that are made side by side, so that rows are read as they lie */
-    ROWS = 8      /* rows that are summed side by side, as each addition waits for the one before it */
+    ABREAST = 512, /* columns whose sums are made side by side, as they lie in memory */
+    SIDE = 16,     /* rows that are turned, so that they are columns of a tile */
+    FEW = 4,       /* fewer rows are summed as they lie */
+    TILE = 128     /* elements of each row */
 };
 
 typedef struct cumulation {
@@ -218,48 +222,82 @@ typedef struct cumulation {
     bool exclusive, reverse;
 } cumulation;
 
-#define CUMULATE(name, type, sum_type, none, operator)                                                       \
-    static void name##_rows(const cumulation *c, const type *from, type *to, int64_t rows) {                 \
-        sum_type sums[ROWS];                                                                                 \
-        for (int64_t r = 0; r < ROWS; r++) sums[r] = (none);                                                 \
-        for (int64_t k = 0; k < c->extent; k++) {                                                            \
-            const int64_t at = c->reverse ? c->extent - 1 - k : k;                                           \
-            for (int64_t r = 0; r < rows; r++) {                                                             \
-                const sum_type sum = sums[r] operator(sum_type) from[r * c->extent + at];                    \
-                to[r * c->extent + at] = (type)(c->exclusive ? sums[r] : sum);                               \
-                sums[r] = sum;                                                                               \
-            }                                                                                                \
-        }                                                                                                    \
-    }                                                                                                        \
-    RT_CLONES static void name##_columns(const cumulation *c, const type *from, type *to, int64_t count) {   \
-        sum_type sums[ABREAST];                                                                              \
-        for (int64_t i = 0; i < count; i++) sums[i] = (none);                                                \
-        for (int64_t k = 0; k < c->extent; k++) {                                                            \
-            const int64_t at = (c->reverse ? c->extent - 1 - k : k) * c->inner;                              \
-            const type *x = from + at;                                                                       \
-            type *y = to + at;                                                                               \
-            RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                  \
-                const sum_type sum = sums[i] operator(sum_type) x[i];                                        \
-                y[i] = (type)(c->exclusive ? sums[i] : sum);                                                 \
-                sums[i] = sum;                                                                               \
-            }                                                                                                \
-        }                                                                                                    \
-    }                                                                                                        \
-    static void name(const cumulation *c, const void *from, void *to) {                                      \
-        const int64_t plane = c->extent * c->inner;                                                          \
-        for (int64_t o = 0; o < c->outer;) {                                                                 \
-            const type *x = (const type *)from + o * plane;                                                  \
-            type *y = (type *)to + o * plane;                                                                \
-            if (c->inner == 1) {                                                                             \
-                if (c->outer - o >= ROWS) name##_rows(c, x, y, ROWS), o += ROWS;                             \
-                else name##_rows(c, x, y, 1), o++;                                                           \
-                continue;                                                                                    \
-            }                                                                                                \
-            for (int64_t first = 0; first < c->inner; first += ABREAST)                                      \
-                name##_columns(c, x + first, y + first,                                                      \
-                               c->inner - first < ABREAST ? c->inner - first : ABREAST);                     \
-            o++;                                                                                             \
-        }                                                                                                    \
+/* y[c * y_row + r] = x[r * x_row + c], of elements of four or eight bytes. */
+static void turn(const void *x, int64_t x_row, int64_t rows, int64_t columns, void *y, int64_t y_row,
+                 size_t size) {
+    if (size == sizeof(uint32_t)) {
+        rt_turn_words(x, x_row, rows, columns, y, y_row);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++)
+            ((uint64_t *)y)[c * y_row + r] = ((const uint64_t *)x)[r * x_row + c];
+}
+
+/* `extent` rows of `count` columns, at a distance of `step`: the sums go on from `sums`, four rows at a time. */
+#define CUMULATE(name, type, sum_type, none, operator)                                                               \
+    RT_CLONES static void name##_columns(const cumulation *c, int64_t extent, int64_t step,                          \
+                                         const type *from, type *to, int64_t count,                                  \
+                                         sum_type *restrict sums) {                                                  \
+        const int64_t next = c->reverse ? -step : step;                                                              \
+        const int64_t first = c->reverse ? (extent - 1) * step : 0;                                                  \
+        int64_t k = 0;                                                                                               \
+        for (; k + 4 <= extent && !c->exclusive; k += 4) {                                                           \
+            const type *x = from + first + k * next;                                                                 \
+            type *y = to + first + k * next;                                                                         \
+            RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                          \
+                const sum_type a = sums[i] operator(sum_type) x[i], b = a operator(sum_type) x[next + i],            \
+                               d = b operator(sum_type) x[2 * next + i],                                             \
+                               e = d operator(sum_type) x[3 * next + i];                                             \
+                y[i] = (type)a;                                                                                      \
+                y[next + i] = (type)b;                                                                               \
+                y[2 * next + i] = (type)d;                                                                           \
+                y[3 * next + i] = (type)e;                                                                           \
+                sums[i] = e;                                                                                         \
+            }                                                                                                        \
+        }                                                                                                            \
+        for (; k < extent; k++) {                                                                                    \
+            const type *x = from + first + k * next;                                                                 \
+            type *y = to + first + k * next;                                                                         \
+            RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                          \
+                const sum_type sum = sums[i] operator(sum_type) x[i];                                                \
+                y[i] = (type)(c->exclusive ? sums[i] : sum);                                                         \
+                sums[i] = sum;                                                                                       \
+            }                                                                                                        \
+        }                                                                                                            \
+    }                                                                                                                \
+    /* Rows side by side, as each addition waits for the one before it: tiles of them are turned and turned back. */ \
+    static void name##_rows(const cumulation *c, const type *from, type *to, int64_t rows) {                         \
+        sum_type sums[SIDE];                                                                                         \
+        type tile[TILE * SIDE];                                                                                      \
+        for (int64_t r = 0; r < SIDE; r++) sums[r] = (none);                                                         \
+        for (int64_t done = 0; done < c->extent; done += TILE) {                                                     \
+            const int64_t wide = c->extent - done < TILE ? c->extent - done : TILE,                                  \
+                          first = c->reverse ? c->extent - done - wide : done;                                       \
+            turn(from + first, c->extent, rows, wide, tile, SIDE, sizeof *tile);                                     \
+            name##_columns(c, wide, SIDE, tile, tile, rows, sums);                                                   \
+            turn(tile, SIDE, wide, rows, to + first, c->extent, sizeof *tile);                                       \
+        }                                                                                                            \
+    }                                                                                                                \
+    static void name(const cumulation *c, const void *from, void *to) {                                              \
+        const int64_t plane = c->extent * c->inner;                                                                  \
+        for (int64_t o = 0; o < c->outer;) {                                                                         \
+            const type *x = (const type *)from + o * plane;                                                          \
+            type *y = (type *)to + o * plane;                                                                        \
+            const int64_t rows = c->outer - o < SIDE ? c->outer - o : SIDE;                                          \
+            if (c->inner == 1 && rows >= FEW) {                                                                      \
+                name##_rows(c, x, y, rows);                                                                          \
+                o += rows;                                                                                           \
+                continue;                                                                                            \
+            }                                                                                                        \
+            for (int64_t first = 0; first < c->inner; first += ABREAST) {                                            \
+                const int64_t count = c->inner - first < ABREAST ? c->inner - first : ABREAST;                       \
+                sum_type sums[ABREAST];                                                                              \
+                for (int64_t i = 0; i < count; i++) sums[i] = (none);                                                \
+                name##_columns(c, c->extent, c->inner, x + first, y + first, count, sums);                           \
+            }                                                                                                        \
+            o++;                                                                                                     \
+        }                                                                                                            \
     }
 #define CUMULATE_TYPES(name, none, operator)                                                                 \
     CUMULATE(name##_float, float, double, none, operator)                                                    \
@@ -269,7 +307,42 @@ typedef struct cumulation {
 CUMULATE_TYPES(sums, 0, +)
 CUMULATE_TYPES(products, 1, *)
 
-/* Sums or products along an axis; 16-bit floats in double. */
+/* 16 bits: a tile at a time becomes floats, in columns, whose sums are doubles. */
+static void cumulate_halves(op_dtype dtype, bool products, const cumulation *c, const uint16_t *from,
+                            uint16_t *to) {
+    void (*const columns)(const cumulation *, int64_t, int64_t, const float *, float *, int64_t, double *) =
+        products ? products_float_columns : sums_float_columns;
+    const bool rows = c->inner == 1;
+    const int64_t lines = rows ? c->outer : c->inner, planes = rows ? 1 : c->outer;
+    float tile[TILE * SIDE], turned[TILE * SIDE];
+    double sums[SIDE];
+    for (int64_t at = 0; at < planes * lines;) {
+        /* Lines of one plane: rows, or columns of it. */
+        const int64_t line = at % lines, count = lines - line < SIDE ? lines - line : SIDE;
+        const int64_t base = rows ? line * c->extent : at / lines * c->extent * c->inner + line;
+        for (int64_t i = 0; i < SIDE; i++) sums[i] = products;
+        for (int64_t done = 0; done < c->extent; done += TILE) {
+            const int64_t wide = c->extent - done < TILE ? c->extent - done : TILE,
+                          first = c->reverse ? c->extent - done - wide : done;
+            if (rows) {
+                rt_half_rows_load(dtype, from + base + first, c->extent, count, wide, TILE, tile);
+                turn(tile, TILE, count, wide, turned, SIDE, sizeof *tile);
+            } else {
+                rt_half_rows_load(dtype, from + base + first * c->inner, c->inner, wide, count, SIDE, turned);
+            }
+            columns(c, wide, SIDE, turned, turned, count, sums);
+            if (rows) {
+                turn(turned, SIDE, wide, count, tile, TILE, sizeof *tile);
+                rt_half_rows_store(dtype, tile, TILE, count, wide, to + base + first, c->extent);
+            } else {
+                rt_half_rows_store(dtype, turned, SIDE, wide, count, to + base + first * c->inner, c->inner);
+            }
+        }
+        at += count;
+    }
+}
+
+/* Sums or products along an axis. */
 static void cumulate(op_dtype dtype, bool products, const cumulation *c, const void *from, void *to) {
     switch (dtype) {
     case OP_FLOAT:
@@ -287,18 +360,7 @@ static void cumulate(op_dtype dtype, bool products, const cumulation *c, const v
         (products ? products_int64 : sums_int64)(c, from, to);
         return;
     default:
-        break;
-    }
-    for (int64_t o = 0; o < c->outer; o++) {
-        for (int64_t i = 0; i < c->inner; i++) {
-            double sum = products;
-            for (int64_t k = 0; k < c->extent; k++) {
-                const int64_t at = (o * c->extent + (c->reverse ? c->extent - 1 - k : k)) * c->inner + i;
-                const double x = rt_element_load(dtype, from, at), next = products ? sum * x : sum + x;
-                rt_element_store(dtype, to, at, c->exclusive ? sum : next);
-                sum = next;
-            }
-        }
+        cumulate_halves(dtype, products, c, from, to);
     }
 }
 
