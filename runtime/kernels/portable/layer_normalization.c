@@ -5,14 +5,18 @@
  * Every number is rounded as by the operators that it is made of, ReduceMean's sums included (reduce.c): whether they are one node
  * makes no difference to any bit. A row is read three times, and that from the first-level cache but for the first.
  *
- * Rows of 16 bits become floats, and are rounded once.
+ * Rows of 16 bits become floats, long ones a part after the other, and are rounded once.
  */
 #include "runtime/kernels/portable/kernels.h"
 #include <math.h>
 
 /* The order of ReduceMean's sums: lanes, and how many elements each takes up before all are added to the total. The elements that are left
  * when whole lines of lanes are taken belong to the last lanes; where there was no whole line, to the first. */
-enum { LANES = 16, STRETCH = 32 * LANES, HALF_ROW = 4096 /* elements of 16 bits in a row, at most */ };
+enum {
+    LANES = 16,
+    STRETCH = 32 * LANES,
+    HALF_ROW = 8 * STRETCH /* elements of 16 bits that become floats at once */
+};
 
 typedef struct layer_state {
     op_dtype dtype;
@@ -42,8 +46,8 @@ static inline __attribute__((always_inline)) double join_lanes(const float *lane
     return halves[0] + halves[1] + halves[2] + halves[3];
 }
 
-static inline __attribute__((always_inline)) float mean_of(const float *x, int64_t count) {
-    double total = 0;
+/* `total` and the sum of all elements. */
+static inline __attribute__((always_inline)) double add_up(double total, const float *x, int64_t count) {
     for (int64_t first = 0; first < count; first += STRETCH) {
         const int64_t length = count - first < STRETCH ? count - first : STRETCH;
         const float *run = x + first;
@@ -56,13 +60,12 @@ static inline __attribute__((always_inline)) float mean_of(const float *x, int64
         for (int k = 0; i + k < length; k++) rest[k] += run[i + k];
         total += join_lanes(lanes);
     }
-    return (float)(total / (double)count);
+    return total;
 }
 
-/* Writes the differences from `mean`, which may be over x, and returns the mean of their squares. */
-static inline __attribute__((always_inline)) float centre(float *y, const float *x, int64_t count,
-                                                          float mean) {
-    double total = 0;
+/* Writes the differences from `mean`, which may be over x, and returns `total` and the sum of their squares. */
+static inline __attribute__((always_inline)) double centre(double total, float *y, const float *x,
+                                                           int64_t count, float mean) {
     for (int64_t first = 0; first < count; first += STRETCH) {
         const int64_t length = count - first < STRETCH ? count - first : STRETCH;
         const float *run = x + first;
@@ -83,6 +86,10 @@ static inline __attribute__((always_inline)) float centre(float *y, const float 
         }
         total += join_lanes(lanes);
     }
+    return total;
+}
+
+static inline float mean_of(double total, int64_t count) {
     return (float)(total / (double)count);
 }
 
@@ -114,31 +121,75 @@ RT_CLONES static void normalize(const layer_job *job, int64_t begin, int64_t end
     for (int64_t row = begin; row < end; row++) {
         const float *x = job->x + row * s->extent;
         float *y = job->y + row * s->extent;
-        const float squares = centre(y, x, s->extent, mean_of(x, s->extent));
+        const float mean = mean_of(add_up(0, x, s->extent), s->extent),
+                    squares = mean_of(centre(0, y, x, s->extent, mean), s->extent);
         finish(y, s->extent, sqrtf(squares + s->epsilon), s->divide, job->scale, job->bias);
     }
+}
+
+/* Parts of a row, whole stretches but for the last one. */
+RT_CLONES static double add_up_part(double total, const float *x, int64_t count) {
+    return add_up(total, x, count);
+}
+
+RT_CLONES static double centre_part(double total, float *x, int64_t count, float mean) {
+    return centre(total, x, x, count, mean);
+}
+
+RT_CLONES static void finish_part(float *y, int64_t count, float mean, float root, bool divide,
+                                  const float *scale, const float *bias) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] -= mean;
+    finish(y, count, root, divide, scale, bias);
 }
 
 static void rows(void *context, int64_t begin, int64_t end) {
     normalize(context, begin, end);
 }
 
-static const float *widen(const layer_state *s, const uint16_t *from, float *to) {
-    if (from) rt_half_load(s->dtype, to, from, s->extent);
+/* `count` elements from element `at` on; NULL: there are none. */
+static const float *widen(const layer_state *s, const uint16_t *from, int64_t at, int64_t count, float *to) {
+    if (from) rt_half_load(s->dtype, to, from + at, count);
     return from ? to : NULL;
+}
+
+/* A row that is too long to become floats as a whole, which it does three times, a part after the other. */
+static void long_row_of_halves(const layer_halves *job, const uint16_t *x, uint16_t *y, float *part,
+                               float *scale, float *bias) {
+    const layer_state *s = job->state;
+    double total = 0, squares = 0;
+    float mean = 0, root = 0;
+    for (int pass = 0; pass < 3; pass++) {
+        for (int64_t at = 0; at < s->extent; at += HALF_ROW) {
+            const int64_t count = s->extent - at < HALF_ROW ? s->extent - at : HALF_ROW;
+            (void)widen(s, x, at, count, part);
+            if (pass == 0) total = add_up_part(total, part, count);
+            if (pass == 1) squares = centre_part(squares, part, count, mean);
+            if (pass < 2) continue;
+            finish_part(part, count, mean, root, s->divide, widen(s, job->scale, at, count, scale),
+                        widen(s, job->bias, at, count, bias));
+            rt_half_store(s->dtype, y + at, part, count);
+        }
+        mean = mean_of(total, s->extent);
+        if (pass == 1) root = sqrtf(mean_of(squares, s->extent) + s->epsilon);
+    }
 }
 
 static void rows_of_halves(void *context, int64_t begin, int64_t end) {
     const layer_halves *job = context;
     const layer_state *s = job->state;
     float row[HALF_ROW], scale[HALF_ROW], bias[HALF_ROW];
+    const bool whole = s->extent <= HALF_ROW;
     const layer_job floats = {.state = s,
                               .x = row,
                               .y = row,
-                              .scale = widen(s, job->scale, scale),
-                              .bias = widen(s, job->bias, bias)};
+                              .scale = whole ? widen(s, job->scale, 0, s->extent, scale) : NULL,
+                              .bias = whole ? widen(s, job->bias, 0, s->extent, bias) : NULL};
     for (int64_t i = begin; i < end; i++) {
-        (void)widen(s, job->x + i * s->extent, row);
+        if (!whole) {
+            long_row_of_halves(job, job->x + i * s->extent, job->y + i * s->extent, row, scale, bias);
+            continue;
+        }
+        (void)widen(s, job->x, i * s->extent, s->extent, row);
         normalize(&floats, 0, 1);
         rt_half_store(s->dtype, job->y + i * s->extent, row, s->extent);
     }
@@ -162,25 +213,11 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
-/* The elements of a row; -1: that is not known, or there are too many. */
-static int64_t extent_of(const op_call *call) {
-    const op_shape *shape = &call->inputs[0].type.shape;
-    int32_t axis = 0;
-    int64_t extent = 1;
-    if (shape->rank < 1 || !op_axis(op_attribute_integer(&call->attributes, "axis", -1), shape->rank, &axis))
-        return -1;
-    for (int32_t i = axis; i < shape->rank; i++)
-        if (shape->dims[i] < 0 || !base_int64_multiply(extent, shape->dims[i], &extent)) return -1;
-    return extent;
-}
-
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     if (!rt_accepts_row_major(call)) return false;
     const op_dtype dtype = call->inputs[0].type.dtype;
-    if (!rt_is_half(dtype)) return dtype == OP_FLOAT;
-    const int64_t extent = extent_of(call);
-    return extent >= 0 && extent <= HALF_ROW;
+    return rt_is_half(dtype) || dtype == OP_FLOAT;
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,

@@ -146,13 +146,13 @@ static void test_rms(void **state) {
 
 /* ---- LayerNormalization ---------------------------------------------------------------------------------- */
 
-/* Of 16 bits: as in float, rounded once; rows that are too long have no kernel. */
+/* Of 16 bits: as in float, rounded once; rows that become floats part by part, too. */
 static void test_layer_of_halves(void **state) {
     (void)state;
     static const op_dtype dtypes[] = {OP_FLOAT16, OP_BFLOAT16};
     for (uint64_t round = 0; round < 32; round++) {
         const int64_t rows = 5, first = round % 3 ? 3 : 1,
-                      last = round % 4 == 0 ? 1300
+                      last = round % 4 == 0 ? 3100
                              : round % 2    ? 100
                                             : 37;
         uint64_t seed = round + 3;
@@ -171,15 +171,6 @@ static void test_layer_of_halves(void **state) {
         for (int64_t i = 0; i < rows * first * last; i++)
             application_check_near(application_element(&app.outputs[0], i), application_element(&want, i),
                                    dtypes[round % 2] == OP_FLOAT16 ? 0x1p-11 : 0x1p-8, round, i);
-        application_free(&app);
-    }
-    for (int64_t extent = 4096; extent <= 4097; extent++) {
-        application app;
-        application_init(&app, OP_LAYER_NORMALIZATION);
-        application_input(&app, OP_FLOAT16, 2, DIMS(2, extent));
-        assert_int_equal(application_infer(&app), BASE_OK);
-        assert_int_equal(rt_kernel_select(&app.call, &(rt_environment){.threads = 1}) != NULL,
-                         extent <= 4096);
         application_free(&app);
     }
 }
