@@ -158,7 +158,7 @@ static bool read_normalization(ir_node *root, bool exact, normalization *n, ir_n
     return true;
 }
 
-/* False when memory runs out; where no kernel takes rows of 16 bits that are this long, nothing happens, and *done is false. */
+/* False when memory runs out; where no kernel takes rows of 16 bits, nothing happens, and *done is false. */
 static bool fuse(const normalization *n, ir_node *last, const rt_environment *environment, bool *done) {
     const op_attribute set[] = {
         {.name = "axis", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = n->axis},

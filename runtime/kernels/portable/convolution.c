@@ -8,7 +8,7 @@
  * (depthwise convolution) see one channel after the other through their windows (stencil.h), or, where these are small or have three
  * dimensions, add whole output rows, one window element after the other. Tensors of 16 bits are gathered
  * as pairs, which AVX-512 multiplies (pair_tiles.h, half_tiles.h), or become floats a piece at a time; the sums are rounded once. Doubles are
- * gathered and multiplied as floats are.
+ * gathered and multiplied as floats are; of few filters a group, the sums of a row's windows stay in registers.
  *
  * Y = activation(X * W + bias + residual). The residual may lie in Y already (in place); where it does not,
  * it is copied there first, so that both add in the same order.
@@ -23,7 +23,8 @@
 enum {
     FEW_FILTERS = 4,
     FEW_OUTPUTS = 8,
-    FEW_TAPS = 3, /* of a window: to copy the image for them would cost too much */
+    MOST_TAPS = 64, /* of a window of doubles whose sums stay in registers */
+    FEW_TAPS = 3,   /* of a window: to copy the image for them would cost too much */
     SHORT_DEPTH = 64,
     HALF_ROWS =
         60, /* filters and depth of a piece of 16 bits, whose floats lie on the stack: whole tiles of 6 or 12 rows */
@@ -284,44 +285,57 @@ static void products_member(void *context, int member, int members) {
     }
 }
 
-/* ---- float: few filters a group ------------------------------------------------------------------------ */
+/* ---- float and double: few filters a group ------------------------------------------------------------- */
 
-/* y[i] += weight * x[i * stride], in so many rows */
-RT_CLONES static void add_rows(float *restrict y, int64_t y_row, const float *restrict x, int64_t x_row,
-                               int64_t rows, int64_t count, int64_t stride, float weight) {
-    for (int64_t row = 0; row < rows; row++, y += y_row, x += x_row) {
-        if (stride == 1) {
-            for (int64_t i = 0; i < count; i++) y[i] += weight * x[i];
-        } else if (stride == 2) {
-            for (int64_t i = 0; i < count; i++) y[i] += weight * x[2 * i];
-        } else {
-            for (int64_t i = 0; i < count; i++) y[i] += weight * x[stride * i];
-        }
+/* What an element of a kernel sees: planes of rows of so many elements, from element `from` of a channel; outputs from `to` on. */
+typedef struct channel_tap {
+    int64_t planes, rows, count, from, to;
+} channel_tap;
+
+static channel_tap tap_of(const convolution *shape, int64_t tap) {
+    const int64_t taps[3] = {tap / shape->kernel[2] / shape->kernel[1],
+                             tap / shape->kernel[2] % shape->kernel[1], tap % shape->kernel[2]};
+    int64_t low[3], many[3], from[3];
+    for (int i = 0; i < 3; i++) {
+        low[i] = shape->inside[i][taps[i]].low;
+        many[i] = shape->inside[i][taps[i]].high - low[i];
+        from[i] = low[i] * shape->stride[i] + taps[i] * shape->dilation[i] - shape->before[i];
     }
+    if (many[0] <= 0 || many[1] <= 0 || many[2] <= 0) return (channel_tap){0};
+    return (channel_tap){.planes = many[0],
+                         .rows = many[1],
+                         .count = many[2],
+                         .from = (from[0] * shape->input[1] + from[1]) * shape->input[2] + from[2],
+                         .to = (low[0] * shape->output[1] + low[1]) * shape->output[2] + low[2]};
 }
 
-/* Adds one channel of the input, seen through one kernel, to one map of the output. */
-static void add_channel(const convolution *shape, const float *x, const float *weights, float *y) {
-    for (int64_t tap = 0; tap < shape->kernel_size; tap++) {
-        const int64_t taps[3] = {tap / shape->kernel[2] / shape->kernel[1],
-                                 tap / shape->kernel[2] % shape->kernel[1], tap % shape->kernel[2]};
-        int64_t low[3], high[3], start[3];
-        for (int i = 0; i < 3; i++) {
-            low[i] = shape->inside[i][taps[i]].low;
-            high[i] = shape->inside[i][taps[i]].high;
-            start[i] = taps[i] * shape->dilation[i] - shape->before[i];
-        }
-        if (low[1] >= high[1] || low[2] >= high[2]) continue;
-        const int64_t iy = low[1] * shape->stride[1] + start[1], ix = low[2] * shape->stride[2] + start[2];
-        for (int64_t oz = low[0]; oz < high[0]; oz++) {
-            const int64_t iz = oz * shape->stride[0] + start[0];
-            add_rows(y + (oz * shape->output[1] + low[1]) * shape->output[2] + low[2], shape->output[2],
-                     x + (iz * shape->input[1] + iy) * shape->input[2] + ix,
-                     shape->stride[1] * shape->input[2], high[1] - low[1], high[2] - low[2], shape->stride[2],
-                     weights[tap]);
-        }
+/* add_rows: y[i] += weight * x[i * stride], in so many rows. add_channel: adds one channel of the input, seen through one kernel, to one map of the output. */
+#define ADD_CHANNEL(name, real)                                                                              \
+    RT_CLONES static void name##_rows(real *restrict y, int64_t y_row, const real *restrict x,               \
+                                      int64_t x_row, int64_t rows, int64_t count, int64_t stride,            \
+                                      real weight) {                                                         \
+        for (int64_t row = 0; row < rows; row++, y += y_row, x += x_row) {                                   \
+            if (stride == 1) {                                                                               \
+                for (int64_t i = 0; i < count; i++) y[i] += weight * x[i];                                   \
+            } else if (stride == 2) {                                                                        \
+                for (int64_t i = 0; i < count; i++) y[i] += weight * x[2 * i];                               \
+            } else {                                                                                         \
+                for (int64_t i = 0; i < count; i++) y[i] += weight * x[stride * i];                          \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void name(const convolution *shape, const real *x, const real *weights, real *y) {                \
+        for (int64_t tap = 0; tap < shape->kernel_size; tap++) {                                             \
+            const channel_tap at = tap_of(shape, tap);                                                       \
+            for (int64_t z = 0; z < at.planes; z++)                                                          \
+                name##_rows(y + at.to + z * shape->output[1] * shape->output[2], shape->output[2],           \
+                            x + at.from + z * shape->stride[0] * shape->input[1] * shape->input[2],          \
+                            shape->stride[1] * shape->input[2], at.rows, at.count, shape->stride[2],         \
+                            weights[tap]);                                                                   \
+        }                                                                                                    \
     }
-}
+ADD_CHANNEL(add_channel, float)
+ADD_CHANNEL(add_channel_of_doubles, double)
 
 /* How the sums of a map are finished in the same loop, which a limit by constants and a bias can be. */
 static rt_stencil_end stencil_end(const convolution_job *job, int64_t map) {
@@ -366,6 +380,98 @@ static void maps_member(void *context, int member, int members) {
         if (ends) continue;
         if (job->bias) add_value(y, shape->output_size, ((const float *)job->bias)[map]);
         rt_activation_floats(&shape->activation, y, shape->output_size);
+    }
+}
+
+/* y[i] += the sum over t of weights[t] * x[offsets[t] + i], in the order of t: of `count` elements, at least EIGHT. The last ones are made in a whole
+ * vector, from what was there before. */
+enum { EIGHT = 8 };
+RT_CLONES static void add_taps(const double *x, const int64_t *offsets, const double *weights, int64_t taps,
+                               int64_t count, double *y) {
+    typedef double eight
+        __attribute__((vector_size(EIGHT * sizeof(double)), may_alias, aligned(sizeof(double))));
+    eight last = *(const eight *)(y + count - EIGHT);
+    int64_t i = 0;
+    for (; i + 3 * EIGHT <= count; i += 3 * EIGHT) {
+        eight *to = (eight *)(y + i), a = to[0], b = to[1], c = to[2];
+        for (int64_t t = 0; t < taps; t++) {
+            const eight *from = (const eight *)(x + offsets[t] + i);
+            a += weights[t] * from[0];
+            b += weights[t] * from[1];
+            c += weights[t] * from[2];
+        }
+        to[0] = a;
+        to[1] = b;
+        to[2] = c;
+    }
+    for (; i < count; i += EIGHT) {
+        const bool whole = i + EIGHT <= count;
+        const int64_t at = whole ? i : count - EIGHT;
+        eight a = whole ? *(const eight *)(y + at) : last;
+        for (int64_t t = 0; t < taps; t++) a += weights[t] * *(const eight *)(x + offsets[t] + at);
+        *(eight *)(y + at) = a;
+    }
+}
+
+/* Whether add_channel_in_rows can: of two dimensions, and in steps of one along the rows. */
+static bool windows_lie_in_rows(const convolution *shape) {
+    return shape->kernel_size <= MOST_TAPS && shape->stride[2] == 1 && shape->input[0] == 1 &&
+           shape->output[0] == 1 && shape->kernel[0] == 1;
+}
+
+/* As add_channel_of_doubles, a row of outputs after the other: where all columns of the window lie inside, its sums stay in registers. */
+static void add_channel_in_rows(const convolution *shape, const double *x, const double *weights, double *y) {
+    const rt_part *columns = shape->inside[2];
+    int64_t low = 0, high = shape->output[2];
+    for (int64_t k = 0; k < shape->kernel[2]; k++) {
+        low = columns[k].low > low ? columns[k].low : low;
+        high = columns[k].high < high ? columns[k].high : high;
+    }
+    if (high - low < EIGHT) low = high = shape->output[2];
+    for (int64_t row = 0; row < shape->output[1]; row++, y += shape->output[2]) {
+        int64_t offsets[MOST_TAPS], column[MOST_TAPS], taps = 0;
+        double factors[MOST_TAPS];
+        for (int64_t ky = 0; ky < shape->kernel[1]; ky++) {
+            if (row < shape->inside[1][ky].low || row >= shape->inside[1][ky].high) continue;
+            const int64_t line = row * shape->stride[1] + ky * shape->dilation[1] - shape->before[1];
+            for (int64_t kx = 0; kx < shape->kernel[2]; kx++) {
+                offsets[taps] = line * shape->input[2] + kx * shape->dilation[2] - shape->before[2];
+                column[taps] = kx;
+                factors[taps++] = weights[ky * shape->kernel[2] + kx];
+            }
+        }
+        for (int64_t i = 0; i < shape->output[2]; i++) {
+            if (i >= low && i < high) i = high;
+            for (int64_t t = 0; t < taps && i < shape->output[2]; t++)
+                if (i >= columns[column[t]].low && i < columns[column[t]].high)
+                    y[i] += factors[t] * x[offsets[t] + i];
+        }
+        if (low < high) add_taps(x + low, offsets, factors, taps, high - low, y + low);
+    }
+}
+
+static void maps_doubles_member(void *context, int member, int members) {
+    const convolution_job *job = context;
+    const convolution *shape = job->shape;
+    const int64_t maps = shape->group * shape->filters, items = shape->batch * maps;
+    for (int64_t item = member; item < items; item += members) {
+        const int64_t map = item % maps, image = item / maps, group = map / shape->filters;
+        const double bias = job->bias ? ((const double *)job->bias)[map] : 0;
+        double *y = (double *)job->y + item * shape->output_size;
+        if (job->residual)
+            memcpy(y, (const double *)job->residual + item * shape->output_size,
+                   (size_t)shape->output_size * sizeof *y);
+        else if (!job->add) memset(y, 0, (size_t)shape->output_size * sizeof *y);
+        for (int64_t channel = 0; channel < shape->channels; channel++) {
+            const int64_t from = (image * shape->group + group) * shape->channels + channel;
+            const double *x = (const double *)job->x + from * shape->input_size,
+                         *weights = (const double *)job->weights +
+                                    (map * shape->channels + channel) * shape->kernel_size;
+            (windows_lie_in_rows(shape) ? add_channel_in_rows : add_channel_of_doubles)(shape, x, weights, y);
+        }
+        for (int64_t i = 0; i < shape->output_size; i++) y[i] += bias;
+        for (int64_t i = 0; i < shape->output_size && shape->activation.kind != RT_ACTIVATION_NONE; i++)
+            y[i] = rt_activation_value(&shape->activation, y[i]);
     }
 }
 
@@ -531,8 +637,12 @@ static void run_job(const convolution *shape, convolution_job *job, int threads)
     const double work = (double)shape->batch * (double)shape->group * (double)shape->filters *
                         (double)shape->output_size * (double)(shape->channels * shape->kernel_size + 1);
     const int used = work < RT_PARALLEL_WORK ? 1 : threads;
-    if (shape->dtype != OP_DOUBLE && shape->filters < FEW_FILTERS) {
-        rt_team_run(used, rt_is_half(shape->dtype) ? maps_halves_member : maps_member, job);
+    if (shape->filters < FEW_FILTERS) {
+        rt_team_run(used,
+                    rt_is_half(shape->dtype)    ? maps_halves_member
+                    : shape->dtype == OP_DOUBLE ? maps_doubles_member
+                                                : maps_member,
+                    job);
     } else if (shape->dtype != OP_DOUBLE && has_few_outputs(shape)) {
         rt_team_run(used, rt_is_half(shape->dtype) ? windows_halves_member : windows_member, job);
     } else {
@@ -635,7 +745,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     size_t bytes = block_bytes(shape);
     const bool half = rt_is_half(shape->dtype);
     bool fits = half || shape->dtype == OP_DOUBLE || !has_few_outputs(shape) || windows_bytes(shape, &bytes);
-    if (shape->dtype != OP_DOUBLE && shape->filters < FEW_FILTERS) bytes = shape->stencil.bytes;
+    if (shape->filters < FEW_FILTERS) bytes = shape->stencil.bytes;
     if (half) {
         int64_t floats = 0;
         fits = half_floats(shape, &floats) && base_size_multiply((size_t)floats, sizeof(float), &bytes);

@@ -91,13 +91,13 @@ static void test_equals_plain_sums(void **state) {
     }
 }
 
-/* In 16 bits: the sums of floats, rounded once. */
-static void test_halves(void **state) {
+/* In 16 bits: the sums of floats, rounded once; in double. */
+static void test_other_types(void **state) {
     (void)state;
-    static const op_dtype dtypes[] = {OP_FLOAT16, OP_BFLOAT16};
-    for (uint64_t round = 1; round <= 60; round++) {
+    static const op_dtype dtypes[] = {OP_FLOAT16, OP_BFLOAT16, OP_DOUBLE};
+    for (uint64_t round = 1; round <= 120; round++) {
         uint64_t seed = round;
-        const op_dtype dtype = dtypes[round / 2 % 2];
+        const op_dtype dtype = dtypes[round / 2 % 3];
         const map m = draw_map(&seed, round);
         application app;
         application_init(&app, OP_CONV);
@@ -122,7 +122,10 @@ static void test_halves(void **state) {
             const double expected = sum_at(&m, x + c * inputs, weights + c * taps, at / width, at % width) +
                                     application_element(&app.inputs[2], c);
             application_check_near(application_element(&app.outputs[0], k), expected,
-                                   dtype == OP_FLOAT16 ? 0x1p-10 : 0x1p-7, round, k);
+                                   dtype == OP_DOUBLE    ? 1e-6
+                                   : dtype == OP_FLOAT16 ? 0x1p-10
+                                                         : 0x1p-7,
+                                   round, k);
         }
         application_free(&app);
     }
@@ -153,7 +156,7 @@ static void test_nothing_beside_is_seen(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_plain_sums),
-        cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_other_types),
         cmocka_unit_test(test_nothing_beside_is_seen),
     };
     return cmocka_run_group_tests_name("stencil", tests, NULL, NULL);
