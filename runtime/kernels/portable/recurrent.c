@@ -9,7 +9,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { FEW_WEIGHTS = 1 << 16 }; /* of a recurrence: a quarter of a megabyte */
+enum {
+    FEW_WEIGHTS = 1 << 16, /* of a recurrence: a quarter of a megabyte */
+    NEAR_BYTES = 1 << 14   /* of weights that stay in the nearest cache */
+};
 
 typedef enum activation_kind {
     ACTIVATION_RELU,

@@ -143,8 +143,20 @@ static void NAME(multiply)(const NAME(direction) * d, int64_t rows, const REAL *
     }
     if (d->panels) return;
 #endif
-    for (int64_t row = 0; row < rows; row++) NAME(multiply_vector)
-    (c + row * c_row, d->r + first * n * n, h + row * n, count * n, n, add, (row % 2 != 0) != d->back);
+    if (rows == 1 || n == 0) {
+        NAME(multiply_vector)(c, d->r + first * n * n, h, count * n, n, add, d->back);
+        return;
+    }
+    /* Some rows of R at a time, which stay in the nearest cache for all sequences. */
+    const int64_t near = NEAR_BYTES / (n * (int64_t)sizeof *h) / 4 * 4, each = near > 4 ? near : 4,
+                  parts = (count * n + each - 1) / each;
+    for (int64_t part = 0; part < parts; part++) {
+        const int64_t from = (d->back ? parts - 1 - part : part) * each,
+                      some = count * n - from < each ? count * n - from : each;
+        for (int64_t row = 0; row < rows; row++)
+            NAME(multiply_vector)
+        (c + row * c_row + from, d->r + (first * n + from) * n, h + row * n, some, n, add, false);
+    }
 }
 
 static void NAME(step_rnn)(const NAME(direction) * d, int64_t rows, REAL *x, int64_t x_row, REAL *h) {
