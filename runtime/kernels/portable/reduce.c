@@ -425,12 +425,18 @@ static base_status shape_of_run(const rt_prepared *prepared, const op_tensor *in
     return status;
 }
 
-static void run_on(const rt_prepared *prepared, const reduce_shape *shape, void *to, const void *from) {
+static reduce_context context_of(const rt_prepared *prepared, const reduce_shape *shape) {
     const reduce_state *state = prepared->state;
-    reduce_context context = {
-        .function = state->function, .code = state->code, .shape = shape, .to = to, .from = from};
+    reduce_context context = {.function = state->function, .code = state->code, .shape = shape};
     context.by_rows = state->floats && shape->inner_reduced && shape->reduced_count == 1 &&
                       shape->kept_rank <= 1 && rt_reduces_rows(state->code, shape->inner);
+    return context;
+}
+
+static void run_on(const rt_prepared *prepared, const reduce_shape *shape, void *to, const void *from) {
+    reduce_context context = context_of(prepared, shape);
+    context.to = to;
+    context.from = from;
     int64_t columns = shape->inner_reduced ? shape->inner : shape->inner < COLUMNS ? shape->inner : COLUMNS;
     int64_t work = shape->reduced_count * columns;
     if (shape->inner == 0 && !shape->inner_reduced) return;
@@ -447,7 +453,39 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return status;
 }
 
-/* Widened to scratch as a whole; the results follow there. */
+/* Rows of 16 bits that lie together and are short become floats some at a time, on the stack. */
+enum { ROWS_FLOATS = 4096 };
+
+static bool has_short_rows(const reduce_shape *shape) {
+    return shape->inner_reduced && shape->reduced_count == 1 && shape->kept_rank <= 1 && shape->inner > 0 &&
+           shape->inner <= ROWS_FLOATS;
+}
+
+typedef struct short_rows {
+    reduce_context context;
+    op_dtype dtype;
+    uint16_t *to;
+    const uint16_t *from;
+} short_rows;
+
+static void run_short_rows(void *user, int64_t begin, int64_t end) {
+    enum { MOST = 256 };
+    const short_rows *job = user;
+    const int64_t length = job->context.shape->inner, fit = ROWS_FLOATS / length,
+                  each = fit < MOST ? fit : MOST;
+    float wide[ROWS_FLOATS], results[MOST];
+    reduce_context context = job->context;
+    context.from = wide;
+    context.to = results;
+    for (int64_t row = begin; row < end; row += each) {
+        const int64_t some = end - row < each ? end - row : each;
+        rt_half_load(job->dtype, wide, job->from + row * length, some * length);
+        run_tasks(&context, 0, some);
+        rt_half_store(job->dtype, job->to + row, results, some);
+    }
+}
+
+/* Widened to scratch as a whole, where rows are not short; the results follow there. */
 static base_status run_half(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                             void *scratch, base_report *report) {
     reduce_shape fresh;
@@ -457,6 +495,11 @@ static base_status run_half(const rt_prepared *prepared, const op_tensor *inputs
     const int64_t from = rt_stored_elements(&inputs[0].type), to = rt_stored_elements(&outputs[0].type);
     float *wide = scratch, *results = wide + from;
     op_dtype dtype = inputs[0].type.dtype;
+    if (has_short_rows(shape)) {
+        short_rows job = {context_of(prepared, shape), dtype, outputs[0].data, inputs[0].data};
+        rt_parallel(prepared->threads, shape->kept_count, shape->inner, run_short_rows, &job);
+        return BASE_OK;
+    }
     rt_half_load(dtype, wide, inputs[0].data, from);
     run_on(prepared, shape, results, wide);
     rt_half_store(dtype, outputs[0].data, results, to);
@@ -485,17 +528,18 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     state->known = axes == 0 || call->inputs[1].data;
     prepared->state = state;
     prepared->run = rt_is_half(dtype) ? run_half : run;
-    if (rt_is_half(dtype)) {
-        const int64_t from = rt_stored_elements(&call->inputs[0].type),
-                      to = rt_stored_elements(&call->outputs[0].type);
-        size_t count;
-        if (!base_size_add((size_t)from, (size_t)to, &count) ||
-            !base_size_multiply(count, sizeof(float), &prepared->scratch_bytes)) {
-            return base_fail_memory(report);
-        }
+    base_status status = BASE_OK;
+    if (call->inputs[0].type.layout == OP_LAYOUT_ROW_MAJOR || !plan_map(call, &state->shape)) {
+        if (state->known) status = plan(call->inputs, call->input_count, state->noop, &state->shape, report);
     }
-    if (call->inputs[0].type.layout != OP_LAYOUT_ROW_MAJOR && plan_map(call, &state->shape)) return BASE_OK;
-    return state->known ? plan(call->inputs, call->input_count, state->noop, &state->shape, report) : BASE_OK;
+    if (status != BASE_OK || !rt_is_half(dtype) || (state->known && has_short_rows(&state->shape)))
+        return status;
+    size_t count;
+    if (!base_size_add((size_t)rt_stored_elements(&call->inputs[0].type),
+                       (size_t)rt_stored_elements(&call->outputs[0].type), &count) ||
+        !base_size_multiply(count, sizeof(float), &prepared->scratch_bytes))
+        return base_fail_memory(report);
+    return BASE_OK;
 }
 
 const rt_kernel rt_kernel_reduce = {.name = "portable.reduce", .accepts = accepts, .prepare = prepare};

@@ -54,6 +54,37 @@ static void rows_become_numbers(void **state) {
     }
 }
 
+/* Rows of 16 bits that lie together: what floats give, rounded once; short ones take no scratch. */
+static void rows_of_halves_become_numbers(void **state) {
+    (void)state;
+    static const op_code codes[] = {OP_REDUCE_SUM, OP_REDUCE_MEAN, OP_REDUCE_MAX, OP_REDUCE_MIN,
+                                    OP_REDUCE_PROD};
+    static const int64_t lengths[] = {2, 17, 600, 4096, 4097};
+    for (uint64_t round = 0; round < 50; round++) {
+        uint64_t seed = round + 1;
+        const op_dtype dtype = round % 2 ? OP_FLOAT16 : OP_BFLOAT16;
+        const int64_t rows = random_range(&seed, 1, round % 5 < 2 ? 600 : 9), length = lengths[round % 5];
+        application app;
+        application_init(&app, codes[round / 10]);
+        application_random(&app, dtype, 2, DIMS(rows, length), &seed);
+        int64_t *axis = application_input(&app, OP_INT64, 1, DIMS(1));
+        *axis = 1;
+        const op_tensor want = application_floats(&app, "portable.reduce");
+        application_run(&app, "portable.reduce", 1 + (int)(round % 3));
+        for (int64_t row = 0; row < rows; row++)
+            application_check_near(application_element(&app.outputs[0], row), application_element(&want, row),
+                                   dtype == OP_FLOAT16 ? 0x1p-11 : 0x1p-8, round, row);
+        rt_prepared prepared;
+        assert_int_equal(rt_kernel_prepare(rt_kernel_find("portable.reduce"), &app.call,
+                                           &(rt_environment){.threads = 1}, &app.arena, &prepared,
+                                           &app.report),
+                         BASE_OK);
+        assert_int_equal(prepared.scratch_bytes == 0, length <= 4096);
+        rt_kernel_release(&prepared);
+        application_free(&app);
+    }
+}
+
 static void windows_along_rows(void **state) {
     (void)state;
     static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT, OP_FLOAT16};
@@ -279,10 +310,13 @@ static void remainders_of_integers(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_become_numbers),    cmocka_unit_test(windows_along_rows),
-        cmocka_unit_test(matrices_are_turned),    cmocka_unit_test(tiles_repeat),
-        cmocka_unit_test(floats_become_integers), cmocka_unit_test(remainders_of_floats),
-        cmocka_unit_test(remainders_of_integers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_of_halves_become_numbers),
+                                       cmocka_unit_test(rows_become_numbers),
+                                       cmocka_unit_test(windows_along_rows),
+                                       cmocka_unit_test(matrices_are_turned),
+                                       cmocka_unit_test(tiles_repeat),
+                                       cmocka_unit_test(floats_become_integers),
+                                       cmocka_unit_test(remainders_of_floats),
+                                       cmocka_unit_test(remainders_of_integers)};
     return cmocka_run_group_tests_name("wide_rows", tests, NULL, NULL);
 }
