@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* top_k.c: the k largest or smallest along an axis, in order; of equal elements the one with the lower index comes
- * first. NaN is larger than every number. A heap of k (value, index) pairs is kept in the scratch; of floats, where k is not
- * small, up to 2 k of them as integers that compare as they do.
+ * first. NaN is larger than every number. A heap of k (value, index) pairs is kept in the scratch. Rows of floats, and of 16 bits that become floats, are
+ * looked at as integers that compare as they do: the extremes of some lanes say what most elements are not better than, which are passed over many
+ * at a time; of the others up to 2 k are kept, and the best of them chosen.
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
@@ -102,24 +103,18 @@ RT_CLONES static bool any_precedes(const float *x, int64_t count, float root, bo
     return found != 0;
 }
 
-/* The next element from `from` on that may precede the heap's root: most are passed over here, many at a time. */
-static int64_t next_float(const top_state *state, const float *data, int64_t from, float root) {
-    enum { MANY = 64, SOME = 16 };
-    const bool largest = state->largest;
-    int64_t e = from;
-    while (e + MANY <= state->extent && !any_precedes(data + e, MANY, root, largest)) e += MANY;
-    while (e + SOME <= state->extent && !any_precedes(data + e, SOME, root, largest)) e += SOME;
-    if (largest) {
-        while (e < state->extent && data[e] <= root) e++;
-    } else {
-        while (e < state->extent && data[e] >= root) e++;
-    }
-    return e;
-}
-
 /* ---- floats as keys ------------------------------------------------------------------------------------- */
 
-enum { LEAST_KEYS = 32, SHORT_SORT = 16 };
+enum {
+    PASSED = 256,  /* elements that are passed over together */
+    MANY = 32,     /* elements that are looked at together */
+    FEW_KEYS = 32, /* at most so many and as many more lie on the stack */
+    SHORT_SORT = 16,
+    WIDENED = 4096, /* elements of 16 bits that become floats at once */
+    FEW_LANES = 64,
+    MANY_LANES = 256,
+    LANES_SHARE = 4 /* what a lane has, at least, for its extreme to say something */
+};
 
 /* An integer that is larger the earlier the element comes in the result. */
 static inline uint64_t key_of(float x, int64_t index, uint32_t flipped) {
@@ -184,28 +179,73 @@ static void sort_keys(uint64_t *keys, int64_t count, uint32_t *random) {
     }
 }
 
-/* A row of floats. `keys`: memory for 2 k of them. */
-static void top_floats(const top_state *state, const float *x, uint64_t *keys, float *values, int64_t *indices) {
+/* The largest, or smallest, number of every lane: of elements that lie FEW_LANES, or MANY_LANES, apart. */
+#define EXTREMES(name, LANES)                                                                                \
+    RT_CLONES static void name(const float *x, int64_t count, bool largest, float *found) {                  \
+        float lanes[LANES];                                                                                  \
+        for (int64_t j = 0; j < LANES; j++) lanes[j] = largest ? -INFINITY : INFINITY;                       \
+        for (int64_t i = 0; i + LANES <= count && largest; i += LANES) {                                     \
+            RT_VECTOR for (int64_t j = 0; j < LANES; j++) lanes[j] =                                         \
+                x[i + j] > lanes[j] ? x[i + j] : lanes[j];                                                   \
+        }                                                                                                    \
+        for (int64_t i = 0; i + LANES <= count && !largest; i += LANES) {                                    \
+            RT_VECTOR for (int64_t j = 0; j < LANES; j++) lanes[j] =                                         \
+                x[i + j] < lanes[j] ? x[i + j] : lanes[j];                                                   \
+        }                                                                                                    \
+        memcpy(found, lanes, sizeof lanes);                                                                  \
+    }
+EXTREMES(few_extremes, FEW_LANES)
+EXTREMES(many_extremes, MANY_LANES)
+
+/* The extreme of a lane that comes k-th among them: k elements are as good, so that most of the others need not be looked at. Infinite: nothing is
+ * known. */
+static float bound_of(const top_state *state, const float *x, uint32_t *random) {
+    const int64_t k = state->k, lanes = k <= FEW_LANES / 2 ? FEW_LANES : MANY_LANES;
+    const float worst = state->largest ? -INFINITY : INFINITY;
+    float found[MANY_LANES];
+    uint64_t keys[MANY_LANES], best = 0;
+    if (k > lanes / 2 || state->extent < lanes * LANES_SHARE) return worst;
+    (lanes == FEW_LANES ? few_extremes : many_extremes)(x, state->extent, state->largest, found);
+    for (int64_t j = 0; j < lanes; j++) keys[j] = key_of(found[j], j, state->largest ? 0 : UINT32_MAX);
+    if (k == 1) { /* no order is needed */
+        for (int64_t j = 0; j < lanes; j++) best = keys[j] > best ? keys[j] : best;
+        return found[UINT32_MAX - (uint32_t)best];
+    }
+    select_keys(keys, lanes, k, random);
+    return found[UINT32_MAX - (uint32_t)keys[k - 1]];
+}
+
+/* A row of floats: the first k of `keys`, which are memory for `capacity` of them, at least k + MANY. */
+static void top_floats(const top_state *state, const float *x, uint64_t *keys, int64_t capacity) {
     const int64_t k = state->k;
-    enum { MANY = 32 };
     const uint32_t flipped = state->largest ? 0 : UINT32_MAX;
-    uint64_t least = 0; /* of k keys: no other that is not above it matters */
     uint32_t random = 1;
-    float root = 0; /* the element of that key */
+    /* Elements that are not better than `root` do not matter, nor do keys that are not above `least`: those of k others. */
+    float root = bound_of(state, x, &random);
+    uint64_t least = isinf(root) ? 0 : key_of(root, UINT32_MAX, flipped);
+    if (least) root = nextafterf(root, state->largest ? -INFINITY : INFINITY);
+    const bool sparse = state->extent / PASSED > 4 * k;
     int64_t count = 0;
     for (int64_t e = 0; e < state->extent;) {
-        const int64_t unused = 2 * k - count, rest = state->extent - e;
-        const int64_t most = unused < MANY ? unused : MANY, some = rest < most ? rest : most;
+        while (least && sparse && e + PASSED <= state->extent &&
+               !any_precedes(x + e, PASSED, root, state->largest))
+            e += PASSED;
+        const int64_t rest = state->extent - e, some = rest < MANY ? rest : MANY;
         if (least && some == MANY && !any_precedes(x + e, MANY, root, state->largest)) {
             e += MANY;
             continue;
         }
-        for (int64_t i = 0; i < some; i++, e++) {
-            const uint64_t key = key_of(x[e], e, flipped);
-            keys[count] = key;
-            count += key >= least;
+        for (const int64_t end = e + some; e < end;) {
+            const int64_t part = end - e < MANY / 2 ? end - e : MANY / 2;
+            const bool any = !least || part < MANY / 2 || any_precedes(x + e, part, root, state->largest);
+            for (const int64_t stop = e + part; e < stop && any; e++) {
+                const uint64_t key = key_of(x[e], e, flipped);
+                keys[count] = key;
+                count += key >= least;
+            }
+            e += any ? 0 : part;
         }
-        if (count < 2 * k) continue;
+        if (count <= capacity - MANY) continue;
         select_keys(keys, count, k, &random);
         count = k;
         least = keys[k - 1];
@@ -213,10 +253,34 @@ static void top_floats(const top_state *state, const float *x, uint64_t *keys, f
     }
     if (count > k) select_keys(keys, count, k, &random);
     sort_keys(keys, k, &random);
-    for (int64_t i = 0; i < k; i++) {
-        const int64_t index = UINT32_MAX - (uint32_t)keys[i];
-        values[i] = x[index];
-        if (indices) indices[i] = index;
+}
+
+static bool runs_in_rows(const top_state *state) {
+    return state->inner == 1 && state->k > 0 &&
+           (state->dtype == OP_FLOAT ? state->extent <= UINT32_MAX
+                                     : rt_is_half(state->dtype) && state->extent <= WIDENED);
+}
+
+/* Rows of floats, or of 16 bits that become floats. */
+static void run_rows(const top_state *state, const void *from, void *to, int64_t *places, void *scratch) {
+    const int64_t k = state->k, size = (int64_t)op_dtype_bytes(state->dtype);
+    uint64_t few[FEW_KEYS + MANY];
+    float wide[WIDENED];
+    const bool small = k <= FEW_KEYS;
+    uint64_t *keys = small ? few : scratch;
+    for (int64_t o = 0; o < state->outer; o++) {
+        const char *row = (const char *)from + o * state->extent * size;
+        const float *x = (const float *)(const void *)row;
+        if (state->dtype != OP_FLOAT) {
+            rt_half_load(state->dtype, wide, (const uint16_t *)(const void *)row, state->extent);
+            x = wide;
+        }
+        top_floats(state, x, keys, small ? FEW_KEYS + MANY : 2 * k);
+        for (int64_t i = 0; i < k; i++) {
+            const int64_t index = UINT32_MAX - (uint32_t)keys[i];
+            memcpy((char *)to + (o * k + i) * size, row + index * size, (size_t)size);
+            if (places) places[o * k + i] = index;
+        }
     }
 }
 
@@ -229,21 +293,14 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     int64_t wanted = *(const int64_t *)inputs[1].data;
     if (wanted != k)
         return base_fail(report, BASE_INVALID, "k is %" PRId64 ", it was planned as %" PRId64, wanted, k);
-    if (state->dtype == OP_FLOAT && state->inner == 1 && k >= LEAST_KEYS && state->extent <= UINT32_MAX) {
-        int64_t *indices = prepared->output_count > 1 ? outputs[1].data : NULL;
-        for (int64_t o = 0; o < state->outer; o++)
-            top_floats(state, (const float *)inputs[0].data + o * state->extent, scratch,
-                       (float *)outputs[0].data + o * k, indices ? indices + o * k : NULL);
+    if (runs_in_rows(state)) {
+        run_rows(state, inputs[0].data, outputs[0].data, prepared->output_count > 1 ? outputs[1].data : NULL,
+                 scratch);
         return BASE_OK;
     }
     for (int64_t task = 0; task < state->outer * state->inner && k; task++) {
         const int64_t o = task / state->inner, i = task % state->inner;
         for (int64_t e = 0; e < state->extent; e++) {
-            if (e >= k && state->dtype == OP_FLOAT && state->inner == 1) {
-                e = next_float(state, (const float *)inputs[0].data + o * state->extent, e,
-                               (float)heap[0].value.real);
-                if (e == state->extent) break;
-            }
             candidate c = load(state->dtype, inputs[0].data, (o * state->extent + e) * state->inner + i, e);
             if (e < k) {
                 heap[e] = c;

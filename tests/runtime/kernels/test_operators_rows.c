@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_rows.c: kernels that compute rows of elements side by side, on rows that are longer than that: Resize and
  * GridSample in float against the same in double, which goes element by element; CumSum and TopK against plain loops; powers. */
+#include "runtime/kernels/portable/product.h"
 #include "tests/support/application.h"
 #include <math.h>
 #include <setjmp.h>
@@ -193,24 +194,35 @@ static bool comes_first(const float *x, int64_t a, int64_t b, bool largest) {
 /* Rows with equal elements, zeros of both signs, infinities and NaN: each element comes as often before others as the order says. */
 static void the_first_of_rows(void **state) {
     (void)state;
-    for (uint64_t round = 1; round <= 120; round++) {
+    for (uint64_t round = 1; round <= 240; round++) {
         uint64_t seed = round * 6700417;
-        const int64_t dims[2] = {random_range(&seed, 1, 3), random_range(&seed, 1, 700)};
-        const int64_t k = round % 4 ? random_range(&seed, 1, dims[1]) : dims[1];
+        const int64_t dims[2] = {random_range(&seed, 1, 3), random_range(&seed, 1, round % 10 ? 700 : 3000)};
+        /* All, some, or a few, for which some lanes say what can be passed over. */
+        const int64_t most = round % 4 == 1 && dims[1] > 40 ? 40 : dims[1],
+                      k = round % 4 ? random_range(&seed, 1, most) : dims[1];
+        const op_dtype dtype = round % 3 ? OP_FLOAT : round % 2 ? OP_FLOAT16 : OP_BFLOAT16;
         const int64_t kinds = random_range(&seed, 1, 4) == 1 ? 5 : 100000;
         application app;
         application_init(&app, OP_TOP_K);
-        float *x = application_random(&app, OP_FLOAT, 2, dims, &seed);
-        for (int64_t i = 0; i < dims[0] * dims[1]; i++) {
+        void *const data = application_random(&app, dtype, 2, dims, &seed);
+        const int64_t count = dims[0] * dims[1];
+        float *x = application_memory(&app, (size_t)count * sizeof *x);
+        for (int64_t i = 0; i < count; i++) {
             const int64_t drawn = random_range(&seed, 0, kinds);
-            if (drawn <= 5) x[i] = (float[]){0.0f, -0.0f, NAN, INFINITY, -INFINITY, 0.25f}[drawn];
+            if (drawn <= 5)
+                rt_element_store(
+                    dtype, data, i,
+                    (double[]){0.0, -0.0, (double)NAN, (double)INFINITY, -(double)INFINITY, 0.25}[drawn]);
+            x[i] = (float)application_element(&app.inputs[0], i);
         }
         *(int64_t *)application_input(&app, OP_INT64, 1, (const int64_t[]){1}) = k;
         application_integer(&app, "largest", round % 2);
         app.call.output_count = 2;
         application_run(&app, "portable.top_k", 1);
         for (int64_t row = 0; row < dims[0]; row++) {
-            const float *from = x + row * dims[1], *values = (const float *)app.outputs[0].data + row * k;
+            const float *from = x + row * dims[1];
+            const size_t size = op_dtype_bytes(dtype);
+            const char *values = (const char *)app.outputs[0].data + (size_t)(row * k) * size;
             const int64_t *indices = (const int64_t *)app.outputs[1].data + row * k;
             for (int64_t i = 0; i < k; i++) {
                 int64_t before = 0;
@@ -218,7 +230,8 @@ static void the_first_of_rows(void **state) {
                 for (int64_t e = 0; e < dims[1]; e++)
                     before += e != indices[i] && comes_first(from, e, indices[i], round % 2);
                 assert_int_equal(before, i);
-                assert_memory_equal(&values[i], &from[indices[i]], sizeof *values);
+                assert_memory_equal(values + (size_t)i * size,
+                                    (const char *)data + (size_t)(row * dims[1] + indices[i]) * size, size);
             }
         }
         application_free(&app);
