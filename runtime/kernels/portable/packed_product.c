@@ -22,8 +22,9 @@ enum {
     TOGETHER = 4,        /* panels that one row reads at once */
     BLOCK_COLUMNS = 128, /* of a block, and of its depth at most: */
     BLOCK_DEPTH = 384,
-    TILE_ROWS = 12, /* of the largest tile */
-    PAGE = 4096,    /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
+    NEAR_FLOATS = 8192, /* of rows and of their results that stay in the nearest cache */
+    TILE_ROWS = 12,     /* of the largest tile */
+    PAGE = 4096,        /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
     LEAST_COLUMNS = 16,
     SMALL_WORK = 4096, /* products of fewer multiplications are not worth constants of their own */
     /* After the panels: tells these weights from those that other kernels pack, which never take so many bytes. */
@@ -273,6 +274,12 @@ static void finish(const packed_job *job, int64_t column, int64_t columns, float
     rt_activation_fused(&product->activation, y, columns); /* as the sums before it */
 }
 
+/* Sums are results. */
+static bool is_finished(const rt_packed_product *product) {
+    return product->stored != OP_INT16 && product->bias == RT_BIAS_NONE &&
+           product->activation.kind == RT_ACTIVATION_NONE;
+}
+
 /* Columns [first, end) of one row, `first` at the beginning of a panel. */
 static void run_row(const packed_job *job, int64_t row, int64_t first, int64_t end) {
     const rt_packed_product *product = job->product;
@@ -298,14 +305,19 @@ typedef struct block {
     const void *panels;
 } block;
 
-/* The rows of one tile over a block. */
+/* Whether rows that lie so far apart are copied. */
+static bool is_copied(const rt_packed_product *product) {
+    return product->depth * (int64_t)sizeof(float) % PAGE == 0;
+}
+
+/* The rows of one tile over a block; of some tiles, where they are short and are not copied. */
 static void run_tile(const packed_job *job, const block *b, int64_t row, int64_t rows) {
     const rt_packed_product *product = job->product;
     const int64_t column = b->column, columns = b->columns, from = b->from, depth = b->depth;
     _Alignas(RT_ALIGNMENT) float copied[TILE_ROWS * BLOCK_DEPTH];
     const float *a = job->x + row * product->depth + from;
     int64_t a_row = product->depth;
-    if (a_row * (int64_t)sizeof(float) % PAGE == 0) {
+    if (is_copied(product)) {
         for (int64_t i = 0; i < rows; i++)
             memcpy(copied + i * depth, a + i * a_row, (size_t)depth * sizeof *a);
         a = copied;
@@ -325,18 +337,21 @@ static void run_tile(const packed_job *job, const block *b, int64_t row, int64_t
                              .c_row = product->columns,
                              .add = from > 0,
                              .fused = true});
-    if (from + depth < product->depth) return;
+    if (from + depth < product->depth || is_finished(product)) return;
     for (int64_t i = 0; i < rows; i++) finish(job, column, columns, y + i * product->columns);
 }
 
 static void run_columns(const packed_job *job, int64_t first, int64_t end) {
     const rt_packed_product *product = job->product;
+    if (first >= end) return;
     if (product->rows == 1) {
-        if (first < end) run_row(job, 0, first, end);
+        run_row(job, 0, first, end);
         return;
     }
     const int64_t parts = (product->depth + BLOCK_DEPTH - 1) / BLOCK_DEPTH;
-    const int64_t tiles = (product->rows + TILE_ROWS - 1) / TILE_ROWS,
+    const int64_t near = NEAR_FLOATS / (TILE_ROWS * (product->depth + product->columns)),
+                  most = near > 1 && !is_copied(product) ? near * TILE_ROWS : TILE_ROWS,
+                  tiles = (product->rows + most - 1) / most,
                   each = (product->rows + tiles - 1) / tiles; /* rows are dealt out evenly */
     for (int64_t column = first; column < end; column += BLOCK_COLUMNS) {
         const int64_t columns = end - column < BLOCK_COLUMNS ? end - column : BLOCK_COLUMNS;
