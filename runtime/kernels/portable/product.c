@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* product.c: stacks of matrix products in every numeric type; see product.h. */
 #include "runtime/kernels/portable/product_blocks.h"
+#include "runtime/kernels/portable/turn.h"
 #include <string.h>
 
 enum {
@@ -122,10 +123,15 @@ RT_CLONES static void pack_panels(const float *b, int64_t b_depth, int64_t b_col
         const float *from = b + first * b_column;
         const int64_t width = columns - first < RT_PANEL ? columns - first : RT_PANEL;
         if (width < RT_PANEL) memset(panel, 0, (size_t)(depth * RT_PANEL) * sizeof(float));
-        if (b_column == 1) {
-            for (int64_t k = 0; k < depth; k++) {
+        if (b_column == 1 && width == RT_PANEL) {
+            for (int64_t k = 0; k < depth; k++)
+                memcpy(panel + k * RT_PANEL, from + k * b_depth, RT_PANEL * sizeof(float));
+        } else if (b_column == 1) {
+            for (int64_t k = 0; k < depth; k++)
                 memcpy(panel + k * RT_PANEL, from + k * b_depth, (size_t)width * sizeof(float));
-            }
+        } else if (b_depth == 1) {
+            rt_turn_words((const uint32_t *)(const void *)from, b_column, width, depth,
+                          (uint32_t *)(void *)panel, RT_PANEL);
         } else {
             for (int64_t j = 0; j < width; j++) {
                 for (int64_t k = 0; k < depth; k++)

@@ -336,6 +336,10 @@ static void pack_doubles(const rt_product *product, const double *b, int64_t dep
         if (wide < RT_PANEL) memset(panel, 0, (size_t)(depth * RT_PANEL) * sizeof *panel);
         for (int64_t k = 0; k < depth; k++) {
             const double *from = b + k * product->b_depth + j * product->b_column;
+            if (product->b_column == 1 && wide == RT_PANEL) {
+                memcpy(panel + k * RT_PANEL, from, RT_PANEL * sizeof *from);
+                continue;
+            }
             for (int64_t i = 0; i < wide; i++) panel[k * RT_PANEL + i] = from[i * product->b_column];
         }
     }
