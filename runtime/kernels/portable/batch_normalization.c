@@ -48,7 +48,7 @@ static void normalize_map(const normalization_job *job, int64_t map, double scal
     }
     const int64_t first = map * shape->size, end = first + shape->size;
     for (int64_t i = first; i < end && rt_is_half(shape->dtypes[0]); i += RT_HALF_BLOCK) {
-        float block[RT_HALF_BLOCK];
+        _Alignas(RT_ALIGNMENT) float block[RT_HALF_BLOCK];
         const int64_t count = end - i < RT_HALF_BLOCK ? end - i : RT_HALF_BLOCK;
         rt_half_load(shape->dtypes[0], block, (const uint16_t *)job->inputs[0].data + i, count);
         scale_floats(block, block, count, (float)scale, (float)shift);

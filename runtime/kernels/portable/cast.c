@@ -229,7 +229,7 @@ static void convert(void *user, int64_t begin, int64_t end) {
         state->function(to, from, end - begin);
         return;
     }
-    float block[RT_HALF_BLOCK];
+    _Alignas(RT_ALIGNMENT) float block[RT_HALF_BLOCK];
     for (int64_t i = begin; i < end; i += RT_HALF_BLOCK) {
         int64_t count = end - i < RT_HALF_BLOCK ? end - i : RT_HALF_BLOCK;
         rt_half_load(state->from, block, (const uint16_t *)(const void *)from, count);

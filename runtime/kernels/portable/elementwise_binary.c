@@ -283,7 +283,7 @@ static void row_half(const binary_context *context, const int64_t offsets[], int
     const binary_state *state = context->state;
     const uint16_t *left = (const uint16_t *)(const void *)context->left + offsets[1];
     const uint16_t *right = (const uint16_t *)(const void *)context->right + offsets[2];
-    float a[RT_HALF_BLOCK], b[RT_HALF_BLOCK];
+    _Alignas(RT_ALIGNMENT) float a[RT_HALF_BLOCK], b[RT_HALF_BLOCK];
     for (int64_t i = 0; i < length; i += RT_HALF_BLOCK) {
         int64_t count = length - i < RT_HALF_BLOCK ? length - i : RT_HALF_BLOCK;
         rt_half_load(state->dtype, a, mode == LEFT_SINGLE ? left : left + i, mode == LEFT_SINGLE ? 1 : count);

@@ -369,7 +369,7 @@ typedef struct unary_context {
 
 static void run_half(const unary_context *context, int64_t begin, int64_t end) {
     const unary_state *state = context->state;
-    float block[RT_HALF_BLOCK];
+    _Alignas(RT_ALIGNMENT) float block[RT_HALF_BLOCK];
     for (int64_t i = begin; i < end; i += RT_HALF_BLOCK) {
         int64_t count = end - i < RT_HALF_BLOCK ? end - i : RT_HALF_BLOCK;
         rt_half_load(state->dtype, block, (const uint16_t *)(const void *)context->from + i, count);

@@ -177,7 +177,7 @@ static void long_row_of_halves(const layer_halves *job, const uint16_t *x, uint1
 static void rows_of_halves(void *context, int64_t begin, int64_t end) {
     const layer_halves *job = context;
     const layer_state *s = job->state;
-    float row[HALF_ROW], scale[HALF_ROW], bias[HALF_ROW];
+    _Alignas(RT_ALIGNMENT) float row[HALF_ROW], scale[HALF_ROW], bias[HALF_ROW];
     const bool whole = s->extent <= HALF_ROW;
     const layer_job floats = {.state = s,
                               .x = row,

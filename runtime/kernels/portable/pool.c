@@ -473,7 +473,7 @@ static void pool_lines_halves(const pool_job *job, int64_t map, int64_t z, int64
     const uint16_t *x = (const uint16_t *)job->x + map * shape->input_size;
     const int64_t width = shape->input[2];
     const rt_part deep = shape->inside[0][z], seen = shape->inside[1][y];
-    float lines[HALF_LINES];
+    _Alignas(RT_ALIGNMENT) float lines[HALF_LINES];
     for (int64_t kz = deep.low; kz < deep.high; kz++) {
         const int64_t plane = z * shape->stride[0] - shape->before[0] + kz * shape->dilation[0];
         for (int64_t ky = seen.low; ky < seen.high; ky++) {
@@ -493,7 +493,7 @@ static void pool_row_halves(const pool_job *job, int64_t map, int64_t z, int64_t
     const pool *shape = job->shape;
     const uint16_t *x = (const uint16_t *)job->x + map * shape->input_size;
     const int64_t stride = shape->stride[2], width = shape->input[2];
-    float line[HALF_LINE];
+    _Alignas(RT_ALIGNMENT) float line[HALF_LINE];
     for (int64_t i = 0; i < shape->output[2]; i++) to[i] = shape->maximum ? -INFINITY : 0;
     for (int64_t kz = shape->inside[0][z].low; kz < shape->inside[0][z].high; kz++) {
         const int64_t plane = z * shape->stride[0] - shape->before[0] + kz * shape->dilation[0];
@@ -513,7 +513,7 @@ static void pool_row_halves(const pool_job *job, int64_t map, int64_t z, int64_t
 
 static void pool_map_halves(const pool_job *job, int64_t map, float *padded) {
     const pool *shape = job->shape;
-    float line[HALF_LINE], to[HALF_LINE];
+    _Alignas(RT_ALIGNMENT) float line[HALF_LINE], to[HALF_LINE];
     if (!shape->global) {
         uint16_t *row = (uint16_t *)job->y + map * shape->output_size;
         for (int64_t z = 0; z < shape->output[0]; z++) {
@@ -542,7 +542,7 @@ static void pool_map_halves(const pool_job *job, int64_t map, float *padded) {
 /* A small map of 16 bits, as one of floats. */
 static void pool_map_widened(const pool_job *job, int64_t map, float *line) {
     const pool *shape = job->shape;
-    float x[HALF_MAP], y[HALF_MAP];
+    _Alignas(RT_ALIGNMENT) float x[HALF_MAP], y[HALF_MAP];
     const pool_job floats = {.shape = shape, .x = x, .y = y};
     rt_half_load(shape->dtype, x, (const uint16_t *)job->x + map * shape->input_size, shape->input_size);
     pool_map_float(&floats, 0, line);

@@ -166,7 +166,7 @@ static void power_halves(op_dtype dtype, void *to, const void *base, int64_t bas
         power_mixed(dtype, to, base, base_stride, exponent_dtype, exponent, exponent_stride, count);
         return;
     }
-    float block[RT_HALF_BLOCK];
+    _Alignas(RT_ALIGNMENT) float block[RT_HALF_BLOCK];
     for (int64_t i = 0; i < count; i += RT_HALF_BLOCK) {
         const int64_t some = count - i < RT_HALF_BLOCK ? count - i : RT_HALF_BLOCK;
         rt_half_load(dtype, block, (const uint16_t *)base + i, some);

@@ -473,7 +473,7 @@ static void run_short_rows(void *user, int64_t begin, int64_t end) {
     const short_rows *job = user;
     const int64_t length = job->context.shape->inner, fit = ROWS_FLOATS / length,
                   each = fit < MOST ? fit : MOST;
-    float wide[ROWS_FLOATS], results[MOST];
+    _Alignas(RT_ALIGNMENT) float wide[ROWS_FLOATS], results[MOST];
     reduce_context context = job->context;
     context.from = wide;
     context.to = results;

@@ -335,7 +335,7 @@ static void run_row(const resize_context *context, const term *terms, int count,
                       (float)terms[i].weight, to);
         return;
     }
-    float line[HALF_ROW], sums[HALF_ROW];
+    _Alignas(RT_ALIGNMENT) float line[HALF_ROW], sums[HALF_ROW];
     memset(sums, 0, (size_t)width * sizeof *sums);
     for (int i = 0; i < count; i++) {
         rt_half_load(state->dtype, line, (const uint16_t *)context->from + terms[i].offset,

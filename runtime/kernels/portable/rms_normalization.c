@@ -50,7 +50,7 @@ RMS_ROW(row_double, double, sqrt)
 
 /* A row of 16-bit floats, a block at a time: once for the sum, once for the results. */
 static void row_half(const rms_state *s, uint16_t *y, const uint16_t *x, const uint16_t *scale) {
-    float block[RT_HALF_BLOCK], factors[RT_HALF_BLOCK], lanes[LANES] = {0};
+    _Alignas(RT_ALIGNMENT) float block[RT_HALF_BLOCK], factors[RT_HALF_BLOCK], lanes[LANES] = {0};
     for (int64_t i = 0; i < s->extent; i += RT_HALF_BLOCK) {
         const int64_t count = s->extent - i < RT_HALF_BLOCK ? s->extent - i : RT_HALF_BLOCK;
         rt_half_load(s->dtype, block, x + i, count);
@@ -70,7 +70,7 @@ static void row_half(const rms_state *s, uint16_t *y, const uint16_t *x, const u
 /* Rows of 16 bits as rows of floats. */
 static void rows_of_halves(const rms_job *job, int64_t begin, int64_t end) {
     const rms_state *s = job->state;
-    float row[HALF_ROW], scale[HALF_ROW];
+    _Alignas(RT_ALIGNMENT) float row[HALF_ROW], scale[HALF_ROW];
     if (job->scale) rt_half_load(s->dtype, scale, job->scale, s->extent);
     for (int64_t i = begin; i < end; i++) {
         rt_half_load(s->dtype, row, (const uint16_t *)job->x + i * s->extent, s->extent);
