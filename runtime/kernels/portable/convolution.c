@@ -383,11 +383,11 @@ static void maps_member(void *context, int member, int members) {
     }
 }
 
-/* y[i] += the sum over t of weights[t] * x[offsets[t] + i], in the order of t: of `count` elements, at least EIGHT. The last ones are made in a whole
+/* y[i] += the sum over t of weights[t] * x[at + offsets[t] + i], in the order of t: of `count` elements, at least EIGHT. The last ones are made in a whole
  * vector, from what was there before. */
 enum { EIGHT = 8 };
-RT_CLONES static void add_taps(const double *x, const int64_t *offsets, const double *weights, int64_t taps,
-                               int64_t count, double *y) {
+RT_CLONES static void add_taps(const double *x, int64_t at, const int64_t *offsets, const double *weights,
+                               int64_t taps, int64_t count, double *y) {
     typedef double eight
         __attribute__((vector_size(EIGHT * sizeof(double)), may_alias, aligned(sizeof(double))));
     eight last = *(const eight *)(y + count - EIGHT);
@@ -395,7 +395,7 @@ RT_CLONES static void add_taps(const double *x, const int64_t *offsets, const do
     for (; i + 3 * EIGHT <= count; i += 3 * EIGHT) {
         eight *to = (eight *)(y + i), a = to[0], b = to[1], c = to[2];
         for (int64_t t = 0; t < taps; t++) {
-            const eight *from = (const eight *)(x + offsets[t] + i);
+            const eight *from = (const eight *)(x + (at + offsets[t] + i));
             a += weights[t] * from[0];
             b += weights[t] * from[1];
             c += weights[t] * from[2];
@@ -406,10 +406,10 @@ RT_CLONES static void add_taps(const double *x, const int64_t *offsets, const do
     }
     for (; i < count; i += EIGHT) {
         const bool whole = i + EIGHT <= count;
-        const int64_t at = whole ? i : count - EIGHT;
-        eight a = whole ? *(const eight *)(y + at) : last;
-        for (int64_t t = 0; t < taps; t++) a += weights[t] * *(const eight *)(x + offsets[t] + at);
-        *(eight *)(y + at) = a;
+        const int64_t from = whole ? i : count - EIGHT;
+        eight a = whole ? *(const eight *)(y + from) : last;
+        for (int64_t t = 0; t < taps; t++) a += weights[t] * *(const eight *)(x + (at + offsets[t] + from));
+        *(eight *)(y + from) = a;
     }
 }
 
@@ -428,25 +428,31 @@ static void add_channel_in_rows(const convolution *shape, const double *x, const
         high = columns[k].high < high ? columns[k].high : high;
     }
     if (high - low < EIGHT) low = high = shape->output[2];
+    /* From the row of the image that the first row of the window is on, and may lie before it. */
+    int64_t offsets[MOST_TAPS];
+    for (int64_t k = 0; k < shape->kernel_size; k++)
+        offsets[k] = (k / shape->kernel[2] * shape->dilation[1] - shape->before[1]) * shape->input[2] +
+                     k % shape->kernel[2] * shape->dilation[2] - shape->before[2];
     for (int64_t row = 0; row < shape->output[1]; row++, y += shape->output[2]) {
-        int64_t offsets[MOST_TAPS], column[MOST_TAPS], taps = 0;
-        double factors[MOST_TAPS];
-        for (int64_t ky = 0; ky < shape->kernel[1]; ky++) {
-            if (row < shape->inside[1][ky].low || row >= shape->inside[1][ky].high) continue;
-            const int64_t line = row * shape->stride[1] + ky * shape->dilation[1] - shape->before[1];
-            for (int64_t kx = 0; kx < shape->kernel[2]; kx++) {
-                offsets[taps] = line * shape->input[2] + kx * shape->dilation[2] - shape->before[2];
-                column[taps] = kx;
-                factors[taps++] = weights[ky * shape->kernel[2] + kx];
-            }
-        }
+        const int64_t line = row * shape->stride[1] * shape->input[2];
+        int64_t first = 0, end = shape->kernel[1]; /* rows of the window that lie inside */
+        while (first < end && (row < shape->inside[1][first].low || row >= shape->inside[1][first].high))
+            first++;
+        while (end > first && (row < shape->inside[1][end - 1].low || row >= shape->inside[1][end - 1].high))
+            end--;
         for (int64_t i = 0; i < shape->output[2]; i++) {
             if (i >= low && i < high) i = high;
-            for (int64_t t = 0; t < taps && i < shape->output[2]; t++)
-                if (i >= columns[column[t]].low && i < columns[column[t]].high)
-                    y[i] += factors[t] * x[offsets[t] + i];
+            for (int64_t ky = first; ky < end && i < shape->output[2]; ky++) {
+                for (int64_t kx = 0; kx < shape->kernel[2]; kx++) {
+                    const int64_t t = ky * shape->kernel[2] + kx;
+                    if (i >= columns[kx].low && i < columns[kx].high)
+                        y[i] += weights[t] * x[line + offsets[t] + i];
+                }
+            }
         }
-        if (low < high) add_taps(x + low, offsets, factors, taps, high - low, y + low);
+        if (low < high)
+            add_taps(x, line + low, offsets + first * shape->kernel[2], weights + first * shape->kernel[2],
+                     (end - first) * shape->kernel[2], high - low, y + low);
     }
 }
 
