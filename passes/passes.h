@@ -25,6 +25,7 @@
  *   eliminate-dead-code  graph/eliminate_dead_code.c   what nobody reads goes
  *   check-constants      graph/check_constants.c       what would certainly fail when it runs is refused
  *   recognise-gelu       graph/recognise_gelu.c        Gelu in its parts becomes the operator
+ *   sink-transposes      graph/sink_transposes.c       Transposes go past operators to their inverses
  *   hoist-invariants     graph/hoist_invariants.c      what is the same in all iterations moves out of the loop
  *   carry-growth         loops/carry_growth.c          what a loop appends is carried with that axis first
  *   halve-states         loops/halve_states.c          states that grow in half precision, if that is asked for
@@ -88,6 +89,7 @@
     FACT(SUNK, "what is only scanned is made in the loop, where that takes less memory")                     \
     FACT(WEIGHTS, "weights have the bits that were asked for")                                               \
     FACT(GELUS, "Gelu is one node")                                                                          \
+    FACT(TRANSPOSES, "Transposes stand where they meet their inverses")                                      \
     FACT(FUSED, "operators are fused")                                                                       \
     FACT(UNFOLDED, "images are convolved as wholes, not their phases")                                       \
     FACT(JOINED, "convolutions of one value with few filters are one")                                       \

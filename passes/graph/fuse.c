@@ -13,13 +13,15 @@
  * - Add of something that broadcasts over rows after a MatMul becomes its bias.
  * - Relu, LeakyRelu, Clip with constant limits, Sigmoid, Tanh, Swish, HardSwish after a Conv, MatMul or Gemm become its
  * activation, Gelu after the latter two; so do x * Sigmoid(x), which is Swish, and x * HardSigmoid(x) where that is HardSwish.
+ * - Min and Max with constant limits after each other are Clip, Max with 0 is Relu.
+ * - A Conv pads what a Pad with zeros before it would.
  * - A MatMul reads what a Transpose made as it was before (keys and values of heads in attention, which are turned round
  * for it), with the axes in another order; but for the innermost, which a product walks along.
  *
  * Each only where the value between has no other use and is no result.
  *
  * Needs: types; nodes that lowering, hoisting and carry-growth put in are there already, and somebody reads them.
- * Breaks: that somebody reads every node (a Transpose that a product reads through). Guarantees: values stay what they were,
+ * Breaks: that somebody reads every node (a Transpose that a product reads through, a Pad). Guarantees: values stay what they were,
  * up to rounding; types of all values.
  */
 #include "passes/graph/graph.h"
@@ -430,6 +432,44 @@ static bool set_activation(fuser *f, ir_node *host, op_code code, float alpha, f
     return !f->out_of_memory;
 }
 
+/* The operand of a Min or Max with one number that has the shape of the result; NULL: it is something else. */
+static ir_value *limited(const ir_node *node, float *limit) {
+    if (node->output_count != 1 || !node->outputs[0] || !is_computed_in_float(node->outputs[0])) return NULL;
+    for (uint32_t i = 0; i < 2; i++) {
+        ir_value *x = ir_input(node, 1 - i);
+        if (!x->constant && pass_read_number(ir_input(node, i), OP_MAX_RANK, limit) &&
+            is_same_shape(&x->type.shape, &node->outputs[0]->type.shape))
+            return x;
+    }
+    return NULL;
+}
+
+/* Min(Max(x, low), high), and the same the other way round, is Clip; Max(x, 0) is Relu. */
+static void recognise_limits(fuser *f, ir_node *node) {
+    if (node->code != OP_MIN && node->code != OP_MAX) return;
+    float own, others;
+    ir_value *x = limited(node, &own);
+    ir_node *before = x ? only_producer(x, node->code == OP_MIN ? OP_MAX : OP_MIN, node->graph) : NULL;
+    ir_value *first = before ? limited(before, &others) : NULL;
+    const float low = node->code == OP_MAX ? own : others, high = node->code == OP_MAX ? others : own;
+    if (first && low <= high) {
+        const op_shape scalar = {.rank = 0};
+        ir_value *limits[] = {number_constant(f, "low", x->type.dtype, &scalar, &low),
+                              number_constant(f, "high", x->type.dtype, &scalar, &high)};
+        node->code = OP_CLIP;
+        if (f->out_of_memory || !ir_node_set_input(node, 0, first) ||
+            !ir_node_set_input(node, 1, limits[0]) || !ir_node_set_input(node, 2, limits[1])) {
+            f->out_of_memory = true;
+            return;
+        }
+        ir_node_remove(before);
+    } else if (x && node->code == OP_MAX && own == 0 && !pass_only_reader(node, OP_MIN)) {
+        if (!ir_node_set_input(node, 0, x)) f->out_of_memory = true;
+        node->code = OP_RELU;
+        ir_node_remove_input(node, 1);
+    }
+}
+
 static bool fuse_activation(fuser *f, ir_node *node) {
     float alpha = 0, beta = 0;
     switch (node->code) {
@@ -527,6 +567,52 @@ static void absorb_transposes(fuser *f, ir_node *node) {
     }
 }
 
+/* The integers of a constant pads of a Pad that puts zeros around images, two for each of `rank` axes; NULL: it does something else. */
+static const int64_t *zero_padding(const ir_node *pad, int32_t rank) {
+    const ir_value *pads = ir_input(pad, 1), *value = ir_input(pad, 2);
+    float number = 0;
+    int64_t count;
+    if (!pads || !pads->constant || !pads->constant->tensor.data || pads->type.dtype != OP_INT64 ||
+        ir_input(pad, 3) || !op_shape_elements(&pads->type.shape, &count) || count != 2 * (int64_t)rank ||
+        !op_attribute_is(&pad->attributes, "mode", "constant", "constant") ||
+        (value && (!pass_read_number(value, 1, &number) || number != 0)))
+        return NULL;
+    const int64_t *numbers = pads->constant->tensor.data;
+    for (int32_t d = 0; d < rank; d++) {
+        const int64_t before = numbers[d], after = numbers[rank + d];
+        if (before < 0 || after < 0 || before > INT32_MAX || after > INT32_MAX ||
+            (d < 2 && (before || after)))
+            return NULL;
+    }
+    return numbers;
+}
+
+/* A convolution pads what a Pad before it would. */
+static void absorb_padding(fuser *f, ir_node *node) {
+    const ir_node *pad = node->code == OP_CONV && ir_input(node, 0) ? ir_input(node, 0)->node : NULL;
+    if (!pad || pad->code != OP_PAD || pad->graph != node->graph ||
+        !is_computed_in_float(ir_input(node, 0)) ||
+        !op_attribute_is(&node->attributes, "auto_pad", "NOTSET", "NOTSET"))
+        return;
+    const int32_t rank = ir_input(node, 0)->type.shape.rank;
+    const int64_t *more = rank > 2 ? zero_padding(pad, rank) : NULL;
+    size_t count = 0;
+    const int64_t *given = op_attribute_integers(&node->attributes, "pads", &count);
+    if (!more || (given && count != 2 * (size_t)(rank - 2))) return;
+    int64_t pads[2 * OP_MAX_RANK];
+    for (int32_t d = 0; d < rank - 2; d++) {
+        const int64_t before = given ? given[d] : 0, after = given ? given[rank - 2 + d] : 0;
+        if (before < 0 || after < 0 || before > INT32_MAX || after > INT32_MAX) return;
+        pads[d] = before + more[2 + d];
+        pads[rank - 2 + d] = after + more[rank + 2 + d];
+    }
+    const op_attribute attribute = {
+        .name = "pads", .kind = OP_ATTRIBUTE_INTS, .count = 2 * (size_t)(rank - 2), .as.integers = pads};
+    if (!ir_attribute_set(f->module, &node->attributes, &attribute) ||
+        !ir_node_set_input(node, 0, ir_input(pad, 0)))
+        f->out_of_memory = true;
+}
+
 /* ---- the walk ------------------------------------------------------------------------------------------ */
 
 /* The node that has taken in `node`: the one that makes the value that stood for its result. */
@@ -549,8 +635,10 @@ static void fuse_graph(fuser *f, ir_graph *graph) {
         next = node->next;
         for (uint32_t i = 0; i < node->graph_count; i++) fuse_graph(f, node->graphs[i]);
         if (node->output_count != 1 || !node->outputs[0]) continue;
-        if (fuse_gate(f, node)) continue;
+        recognise_limits(f, node);
+        if (f->out_of_memory || fuse_gate(f, node)) continue;
         absorb_transposes(f, node);
+        absorb_padding(f, node);
         bool fused =
             fuse_bias(f, node) || fuse_affine(f, node) || fuse_residual(f, node) || fuse_activation(f, node);
         if (!fused) continue;

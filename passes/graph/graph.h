@@ -16,6 +16,7 @@ base_status pass_check_constants(pass_context *context);     /* check_constants.
 base_status pass_hoist_invariants(pass_context *context);    /* hoist_invariants.c */
 base_status pass_quantize_weights(pass_context *context);    /* quantize_weights.c */
 base_status pass_recognise_gelu(pass_context *context);
+base_status pass_sink_transposes(pass_context *context);     /* sink_transposes.c */
 base_status pass_fuse(pass_context *context);                /* fuse.c */
 base_status pass_unfold_phases(pass_context *context);       /* unfold_phases.c */
 base_status pass_join_convolutions(pass_context *context);   /* join_convolutions.c */

@@ -34,11 +34,14 @@ static const struct pass_case {
     /* Scales of channels go into weights of 16 bits, where these do not become too large or too small for their type. */
     {"graph/cases/fuse_halves_affine", pass_fuse, 0},
     {"graph/cases/fuse_products", pass_fuse, 0},
+    {"graph/cases/fuse_limits", pass_fuse, 0},
     /* Gelu after products, but not by tanh, nor after a convolution. Gelu in its parts, with its factors in any order; not where somebody reads a part, with another factor, of two values, upside down, or
      * with a result of higher rank. */
     {"graph/cases/fuse_gelu", pass_fuse, 0},
     {"graph/cases/recognise_gelu", pass_recognise_gelu, 0},
     {"graph/cases/recognise_gelu_not", pass_recognise_gelu, 0},
+    {"graph/cases/sink_transposes", pass_sink_transposes, 0},
+    {"graph/cases/sink_transposes_not", pass_sink_transposes, 0},
     {"graph/cases/fuse_heads", pass_fuse, 0},
     {"graph/cases/fuse_heads_float16", pass_fuse, 0},
     {"graph/cases/fuse_heads_not", pass_fuse, 0},
