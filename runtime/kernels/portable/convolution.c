@@ -17,6 +17,7 @@
 #include "runtime/kernels/portable/convolution.h"
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/product_blocks.h"
+#include "runtime/kernels/portable/row_panels.h"
 #include <math.h>
 #include <string.h>
 
@@ -107,6 +108,18 @@ static bool is_pointwise(const convolution *shape) {
     return pointwise;
 }
 
+/* The input as rows that are seen without strides, by rt_row_panels. */
+static bool sees_rows(const convolution *shape, rt_seen_rows *rows) {
+    bool fits = shape->dtype == OP_FLOAT && shape->stride[2] == 1;
+    for (int i = 0; i < 2; i++)
+        fits = fits && shape->input[i] == 1 && shape->output[i] == 1 && shape->kernel[i] == 1;
+    *rows = (rt_seen_rows){.width = shape->input[2],
+                           .before = shape->before[2],
+                           .taps = shape->kernel[2],
+                           .dilation = shape->dilation[2]};
+    return fits;
+}
+
 /* What is gathered of 16 bits becomes floats. */
 static void gather_panels(const convolution *shape, const void *x, int64_t from, int64_t depth,
                           int64_t position, int64_t count, void *panels) {
@@ -115,6 +128,11 @@ static void gather_panels(const convolution *shape, const void *x, int64_t from,
     _Alignas(double) char line[RT_BLOCK_COLUMNS * sizeof(double)],
         halves[RT_BLOCK_COLUMNS * sizeof(uint16_t)];
     char *gathered = half ? halves : line;
+    rt_seen_rows rows;
+    if (!pointwise && sees_rows(shape, &rows) && rt_row_panels_fit(&rows, count)) {
+        rt_row_panels(&rows, x, from, depth, position, count, panels);
+        return;
+    }
     for (int64_t k = 0; k < depth; k++) {
         if (pointwise)
             memcpy(gathered,
@@ -126,8 +144,9 @@ static void gather_panels(const convolution *shape, const void *x, int64_t from,
         const int64_t whole = (count + RT_PANEL - 1) / RT_PANEL * RT_PANEL;
         memset(line + (size_t)count * size, 0, (size_t)(whole - count) * size);
         for (int64_t first = 0; first < count; first += RT_PANEL) {
-            memcpy((char *)panels + (size_t)(first * depth + k * RT_PANEL) * size,
-                   line + (size_t)first * size, RT_PANEL * size);
+            char *to = (char *)panels + (size_t)(first * depth + k * RT_PANEL) * size;
+            if (size == sizeof(float)) memcpy(to, line + (size_t)first * size, RT_PANEL * sizeof(float));
+            else memcpy(to, line + (size_t)first * size, RT_PANEL * size);
         }
     }
 }

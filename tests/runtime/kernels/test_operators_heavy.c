@@ -124,6 +124,16 @@ static bool next_position(const op_shape *shape, int64_t *n, int64_t *c, int64_t
     return ++*n < shape->dims[0];
 }
 
+static void check_convolution(const application *app, const geometry *shape, op_dtype dtype, uint64_t round) {
+    int64_t n = 0, c = 0, o[3] = {0}, index = 0;
+    do {
+        application_check_near(application_element(&app->outputs[0], index),
+                               reference_convolution(app, shape, n, c, o), application_tolerance(dtype) * 4,
+                               round, index);
+        index++;
+    } while (next_position(&app->outputs[0].type.shape, &n, &c, o));
+}
+
 static void test_convolution(void **state) {
     (void)state;
     static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT, OP_FLOAT, OP_DOUBLE, OP_FLOAT16, OP_BFLOAT16};
@@ -136,13 +146,32 @@ static void test_convolution(void **state) {
         application app;
         add_convolution(&app, dtype, &shape, round % 2, &seed);
         application_run(&app, "portable.convolution", 1 + (int)(round % 2));
-        int64_t n = 0, c = 0, o[3] = {0}, index = 0;
-        do {
-            application_check_near(application_element(&app.outputs[0], index),
-                                   reference_convolution(&app, &shape, n, c, o),
-                                   application_tolerance(dtype) * 4, round, index);
-            index++;
-        } while (next_position(&app.outputs[0].type.shape, &n, &c, o));
+        check_convolution(&app, &shape, dtype, round);
+        application_free(&app);
+    }
+}
+
+/* Windows along a row that are longer than what is gathered at a time, and now and then than the row. */
+static void test_convolution_long_windows(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 24; round++) {
+        uint64_t seed = round;
+        geometry shape = {.rank = 1,
+                          .batch = 1 + (int64_t)(round % 2),
+                          .group = random_range(&seed, 1, 3),
+                          .kernel = {round % 6 ? random_range(&seed, 20, 140) : 1100},
+                          .stride = {1 + (round % 5 == 0)},
+                          .dilation = {random_range(&seed, 1, 3)}};
+        shape.channels = shape.group * random_range(&seed, 1, 6);
+        shape.filters = shape.group * random_range(&seed, 5, 9);
+        const int64_t extent = (shape.kernel[0] - 1) * shape.dilation[0] + 1;
+        shape.input[0] = random_range(&seed, 1, 300);
+        shape.before[0] = random_range(&seed, 0, extent - 1);
+        shape.after[0] = extent - 1;
+        application app;
+        add_convolution(&app, OP_FLOAT, &shape, round % 2, &seed);
+        application_run(&app, "portable.convolution", 1 + (int)(round % 2));
+        check_convolution(&app, &shape, OP_FLOAT, round);
         application_free(&app);
     }
 }
@@ -676,6 +705,7 @@ static void test_reorder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_convolution),
+                                       cmocka_unit_test(test_convolution_long_windows),
                                        cmocka_unit_test(test_convolution_fused),
                                        cmocka_unit_test(test_convolution_shapes),
                                        cmocka_unit_test(test_convolution_auto_pad),
