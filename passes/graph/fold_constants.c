@@ -167,6 +167,22 @@ static bool order_is_kept(const ir_node *node) {
     return true;
 }
 
+/* A Resize to the extents that are there, which it is told as such, or as scales of 1. */
+static bool extents_are_kept(const ir_node *node) {
+    const ir_value *scales = ir_input(node, 2), *sizes = ir_input(node, 3);
+    int64_t count;
+    if (op_attribute_is(&node->attributes, "coordinate_transformation_mode", "tf_crop_and_resize",
+                        "half_pixel"))
+        return false;
+    if (sizes) return true;
+    if (!scales || !scales->constant || !scales->constant->tensor.data || scales->type.dtype != OP_FLOAT ||
+        !op_shape_elements(&scales->type.shape, &count))
+        return false;
+    for (int64_t i = 0; i < count; i++)
+        if (((const float *)scales->constant->tensor.data)[i] != 1) return false;
+    return true;
+}
+
 /* The value that the only output of the node always equals; NULL: none. */
 static ir_value *same_as(const ir_node *node) {
     ir_value *input = ir_input(node, 0), *output = node->output_count == 1 ? node->outputs[0] : NULL;
@@ -178,6 +194,8 @@ static ir_value *same_as(const ir_node *node) {
         return order_is_kept(node) ? input : NULL;
     case OP_CONCAT:
         return node->input_count == 1 ? input : NULL;
+    case OP_RESIZE:
+        return same_type(input, output) && extents_are_kept(node) ? input : NULL;
     case OP_SLICE:
         return same_type(input, output) && steps_are_one(node) ? input : NULL;
     case OP_RESHAPE:

@@ -10,13 +10,14 @@ tells where ouro is slower, and where it is wrong. Needs python3-onnx."""
 import os
 import sys
 
+import architecture_detectors
 import architecture_images
 import architecture_sequences
 from architecture_net import Net
 
 
 def main():
-    models = {**architecture_images.MODELS, **architecture_sequences.MODELS}
+    models = {**architecture_images.MODELS, **architecture_sequences.MODELS, **architecture_detectors.MODELS}
     for name in sys.argv[2:] or models:
         function, opset = models[name]
         net = Net(opset)

@@ -201,7 +201,7 @@ def llama(n, length, past):
     total = n.add(n.extent(caches[0][0], 2), now)
     x = n.op("Gather", n.weight(2000, width, fan=1), tokens)
     frequencies = n.constant((10000 ** (-np.arange(0, size, 2) / size)).astype("f").reshape(1, -1, 1))
-    angles = n.op("MatMul", n.op("Expand", frequencies, n.dims(batch, -1 if False else size // 2, 1)), n.op("Cast", n.op("Unsqueeze", positions, n.integers(1)), to=FLOAT))
+    angles = n.op("MatMul", n.op("Expand", frequencies, n.dims(batch, size // 2, 1)), n.op("Cast", n.op("Unsqueeze", positions, n.integers(1)), to=FLOAT))
     angles = n.transpose(angles, 0, 2, 1)
     angles = n.op("Concat", angles, angles, axis=-1)
     cosines, sines = (n.op("Unsqueeze", n.mul(n.op(kind, angles), n.number(1)), n.integers(1)) for kind in ("Cos", "Sin"))

@@ -56,6 +56,7 @@ static const struct pass_case {
     /* Nodes on constants are computed; a slice of everything is what it slices, but not where the extents are not known. */
     {"graph/cases/fold_constants", pass_fold_constants, 0},
     {"graph/cases/fold_slice_of_all", pass_fold_constants, 0},
+    {"graph/cases/fold_resize", pass_fold_constants, 0},
     {"graph/cases/fold_unknown", pass_fold_constants, 0},
     /* The first If is decided; its result has a rank then, which decides the second, and that the third. */
     {"graph/cases/fold_ifs_of_ranks", pass_fold_constants, 0},

@@ -134,8 +134,8 @@ static double place_of(const grid_state *state, double along, int64_t extent_) {
 }
 
 /* The taps of a point of a plane, blended linearly: those of spread_taps. */
-static void set_taps(const grid_state *state, const int64_t extents[2], const double places[2], tap_rows *rows,
-                     int64_t point) {
+static void set_taps(const grid_state *state, const int64_t extents[2], const double places[2],
+                     tap_rows *rows, int64_t point) {
     int64_t at[2][2];
     double weights[2][2];
     bool inside[2][2];
@@ -170,7 +170,8 @@ RT_CLONES static void set_plain_taps(bool align, const int64_t extents[2], const
         const double x = align ? (along + 1) / 2 * (width - 1) : ((along + 1) * width - 1) / 2;
         const double top = floor(y), left = floor(x), wy = y - top, wx = x - left;
         const int32_t in_top = (top >= 0) & (top <= height - 1), in_below = (top >= -1) & (top <= height - 2);
-        const int32_t in_left = (left >= 0) & (left <= width - 1), in_right = (left >= -1) & (left <= width - 2);
+        const int32_t in_left = (left >= 0) & (left <= width - 1),
+                      in_right = (left >= -1) & (left <= width - 2);
         /* Limited, so that any number can be converted. */
         const double ty = top >= -1 ? top : -1, tx = left >= -1 ? left : -1;
         const int32_t iy = (int32_t)(ty <= height ? ty : height), ix = (int32_t)(tx <= width ? tx : width);
@@ -227,9 +228,11 @@ static void run_points(void *user, int64_t begin, int64_t end) {
         points *= out[2 + d];
         size *= image[2 + d];
     }
-    const bool abreast = context->image->type.dtype == OP_FLOAT && rank == 2 && !state->cubic && !state->nearest && size > 0 &&
-                         size < INT32_MAX / 4 && image[2] < INT32_MAX / 4 && image[3] < INT32_MAX / 4;
-    const bool plain = abreast && !state->border && !state->reflection && context->grid->type.dtype == OP_FLOAT;
+    const bool abreast = context->image->type.dtype == OP_FLOAT && rank == 2 && !state->cubic &&
+                         !state->nearest && size > 0 && size < INT32_MAX / 4 && image[2] < INT32_MAX / 4 &&
+                         image[3] < INT32_MAX / 4;
+    const bool plain =
+        abreast && !state->border && !state->reflection && context->grid->type.dtype == OP_FLOAT;
     tap_rows rows = {.absent = false};
     int64_t waiting = 0;
     for (int64_t i = begin; i < end; i++) {
@@ -249,7 +252,8 @@ static void run_points(void *user, int64_t begin, int64_t end) {
         if (plain) {
             const int64_t left = points - p < end - i ? points - p : end - i;
             waiting = left < POINTS ? left : POINTS;
-            set_plain_taps(state->align, image + 2, (const float *)context->grid->data + 2 * i, waiting, &rows);
+            set_plain_taps(state->align, image + 2, (const float *)context->grid->data + 2 * i, waiting,
+                           &rows);
             i += waiting - 1;
             p += waiting - 1;
         } else {
@@ -301,7 +305,11 @@ static base_status prepare_grid(const op_call *call, const rt_environment *envir
 /* ---- RoiAlign ------------------------------------------------------------------------------------------ */
 
 /* Of a bin along an axis: more than any image has, and such that i + 1 is another number than i. */
-enum { MOST_RATIO = 1024 };
+enum {
+    MOST_RATIO = 1024,
+    FEW_SAMPLES = 1024, /* of a bin, that are looked at one by one even where all lie outside of the image */
+    CHANNELS = 32       /* whose bins are made together */
+};
 static const double MOST_SAMPLES = 0x1p40;
 
 typedef struct region_state {
@@ -375,48 +383,165 @@ static double align_bin(const region_state *state, const op_tensor *image, int64
     return outside && !(total > 0) ? 0 : total;
 }
 
+/* A region: its first corner, the extents of its bins, and how many samples these have along each axis. */
+typedef struct region {
+    double y, x, bin_high, bin_wide, rows, columns;
+} region;
+
+static region read_region(const region_state *state, const op_tensor *corners, int64_t r,
+                          const int64_t *out) {
+    const double shift = state->half_pixel ? 0.5 : 0;
+    region of = {.x = at(corners, 4 * r) * state->scale - shift,
+                 .y = at(corners, 4 * r + 1) * state->scale - shift};
+    double wide = at(corners, 4 * r + 2) * state->scale - shift - of.x,
+           high = at(corners, 4 * r + 3) * state->scale - shift - of.y;
+    if (!state->half_pixel) {
+        if (wide < 1) wide = 1;
+        if (high < 1) high = 1;
+    }
+    of.bin_high = high / (double)out[2];
+    of.bin_wide = wide / (double)out[3];
+    of.rows = state->sampling > 0 ? (double)state->sampling : ceil(of.bin_high);
+    of.columns = state->sampling > 0 ? (double)state->sampling : ceil(of.bin_wide);
+    if (!(of.rows >= 1)) of.rows = 1;
+    if (!(of.columns >= 1)) of.columns = 1;
+    return of;
+}
+
+typedef struct align_context {
+    const region_state *state;
+    const op_tensor *inputs;
+    op_tensor *out;
+} align_context;
+
+/* Taps of sample (i, k) of `count` bins from `bin` on: the pixels of `blend`. */
+static void set_bin_taps(const region *of, const int64_t extents[2], int64_t across, int64_t bin,
+                         int64_t count, double i, double k, tap_rows *rows) {
+    const int64_t height = extents[0], width = extents[1];
+    rows->absent = false;
+    for (int64_t p = 0; p < count; p++, bin++) {
+        double y = of->y + (double)(bin / across) * of->bin_high + (i + 0.5) * of->bin_high / of->rows,
+               x = of->x + (double)(bin % across) * of->bin_wide + (k + 0.5) * of->bin_wide / of->columns;
+        const bool inside = y >= -1 && y <= (double)height && x >= -1 && x <= (double)width;
+        if (!(inside && y >= 0)) y = 0;
+        if (!(inside && x >= 0)) x = 0;
+        int64_t top = (int64_t)y, left = (int64_t)x, below = width, right = 1;
+        if (top >= height - 1) {
+            top = height - 1;
+            y = (double)top;
+            below = 0;
+        }
+        if (left >= width - 1) {
+            left = width - 1;
+            x = (double)left;
+            right = 0;
+        }
+        const double down = y - (double)top, over = x - (double)left;
+        const int64_t first = top * width + left;
+        for (int t = 0; t < FEW_TAPS; t++) {
+            rows->at[t][p] = (int32_t)(first + (t / 2 ? below : 0) + (t % 2 ? right : 0));
+            rows->weights[t][p] = inside ? (t / 2 ? down : 1 - down) * (t % 2 ? over : 1 - over) : 0;
+            rows->inside[t][p] = inside;
+        }
+        rows->absent |= !inside;
+    }
+}
+
+/* sums[channel][point] += what the taps make of the channel's pixels. */
+RT_CLONES static void add_bin_samples(const tap_rows *rows, const float *pixels, int64_t size,
+                                      int64_t channels, int64_t count, double (*sums)[POINTS]) {
+    for (int64_t c = 0; c < channels; c++, pixels += size) {
+        double *to = sums[c];
+        if (rows->absent) {
+            for (int64_t p = 0; p < count; p++) {
+                double sum = 0;
+                for (int t = 0; t < FEW_TAPS; t++)
+                    sum += rows->inside[t][p] ? rows->weights[t][p] * (double)pixels[rows->at[t][p]] : 0.0;
+                to[p] += sum;
+            }
+            continue;
+        }
+        for (int64_t p = 0; p < count; p++) {
+            double sum = 0;
+            for (int t = 0; t < FEW_TAPS; t++) sum += rows->weights[t][p] * (double)pixels[rows->at[t][p]];
+            to[p] += sum;
+        }
+    }
+}
+
+/* The means of bins of one region of floats, side by side, of some channels at a time. */
+static void align_floats(const align_context *context, int64_t r, const region *of) {
+    const int64_t *image = context->inputs[0].type.shape.dims, *out = context->out->type.shape.dims,
+                  *batches = context->inputs[2].data;
+    const int64_t size = image[2] * image[3], bins = out[2] * out[3];
+    const float *pixels = (const float *)context->inputs[0].data + batches[r] * image[1] * size;
+    float *values = (float *)context->out->data + r * out[1] * bins;
+    tap_rows rows;
+    double sums[CHANNELS][POINTS];
+    for (int64_t channel = 0; channel < out[1]; channel += CHANNELS) {
+        const int64_t channels = out[1] - channel < CHANNELS ? out[1] - channel : CHANNELS;
+        for (int64_t bin = 0; bin < bins; bin += POINTS) {
+            const int64_t count = bins - bin < POINTS ? bins - bin : POINTS;
+            memset(sums, 0, (size_t)channels * sizeof *sums);
+            for (double i = 0; i < of->rows; i++) {
+                for (double k = 0; k < of->columns; k++) {
+                    set_bin_taps(of, image + 2, out[3], bin, count, i, k, &rows);
+                    add_bin_samples(&rows, pixels + channel * size, size, channels, count, sums);
+                }
+            }
+            for (int64_t c = 0; c < channels; c++)
+                for (int64_t p = 0; p < count; p++)
+                    values[(channel + c) * bins + bin + p] = (float)(sums[c][p] / (of->rows * of->columns));
+        }
+    }
+}
+
+static void align_regions(void *user, int64_t begin, int64_t end) {
+    const align_context *context = user;
+    const region_state *state = context->state;
+    const op_tensor *inputs = context->inputs;
+    const int64_t *image = inputs[0].type.shape.dims, *out = context->out->type.shape.dims,
+                  *batches = inputs[2].data, height = image[2], width = image[3], bins = out[2] * out[3];
+    for (int64_t r = begin; r < end; r++) {
+        const region of = read_region(state, &inputs[1], r, out);
+        if (inputs[0].type.dtype == OP_FLOAT && !state->maximum && height < INT32_MAX / width &&
+            of.rows * of.columns <= FEW_SAMPLES) {
+            align_floats(context, r, &of);
+            continue;
+        }
+        for (int64_t task = 0; task < out[1] * bins; task++) {
+            const int64_t p = task % bins, plane = (batches[r] * image[1] + task / bins) * height * width;
+            const samples down = {of.y + (double)(p / out[3]) * of.bin_high, of.bin_high, of.rows},
+                          along = {of.x + (double)(p % out[3]) * of.bin_wide, of.bin_wide, of.columns};
+            rt_element_store(context->out->type.dtype, context->out->data, r * out[1] * bins + task,
+                             align_bin(state, &inputs[0], plane, height, width, &down, &along));
+        }
+    }
+}
+
 static base_status run_align(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                              void *scratch, base_report *report) {
     (void)scratch;
     const region_state *state = prepared->state;
     const int64_t *image = inputs[0].type.shape.dims, *out = outputs[0].type.shape.dims;
-    const int64_t *batches = inputs[2].data, height = image[2], width = image[3];
+    const int64_t *batches = inputs[2].data;
     for (int64_t r = 0; r < out[0]; r++) {
         if (batches[r] < 0 || batches[r] >= image[0])
             return base_fail(report, BASE_INVALID,
                              "region %" PRId64 " is of image %" PRId64 ", there are %" PRId64, r, batches[r],
                              image[0]);
     }
-    if (height == 0 || width == 0) {
+    if (image[2] == 0 || image[3] == 0 || outputs[0].bytes == 0) {
         if (outputs[0].bytes) memset(outputs[0].data, 0, outputs[0].bytes);
         return BASE_OK;
     }
     for (int64_t r = 0; r < out[0]; r++) {
-        const double shift = state->half_pixel ? 0.5 : 0;
-        const double x1 = at(&inputs[1], 4 * r) * state->scale - shift,
-                     y1 = at(&inputs[1], 4 * r + 1) * state->scale - shift;
-        double wide = at(&inputs[1], 4 * r + 2) * state->scale - shift - x1,
-               high = at(&inputs[1], 4 * r + 3) * state->scale - shift - y1;
-        if (!state->half_pixel) {
-            if (wide < 1) wide = 1;
-            if (high < 1) high = 1;
-        }
-        const double bin_high = high / (double)out[2], bin_wide = wide / (double)out[3];
-        double rows = state->sampling > 0 ? (double)state->sampling : ceil(bin_high),
-               columns = state->sampling > 0 ? (double)state->sampling : ceil(bin_wide);
-        if (!(rows >= 1)) rows = 1;
-        if (!(columns >= 1)) columns = 1;
-        if (rows > MOST_SAMPLES || columns > MOST_SAMPLES)
+        const region of = read_region(state, &inputs[1], r, out);
+        if (of.rows > MOST_SAMPLES || of.columns > MOST_SAMPLES)
             return base_fail(report, BASE_INVALID, "region %" PRId64 " is too large", r);
-        for (int64_t task = 0; task < out[1] * out[2] * out[3]; task++) {
-            const int64_t p = task % (out[2] * out[3]),
-                          plane = (batches[r] * image[1] + task / (out[2] * out[3])) * height * width;
-            const samples down = {y1 + (double)(p / out[3]) * bin_high, bin_high, rows},
-                          along = {x1 + (double)(p % out[3]) * bin_wide, bin_wide, columns};
-            rt_element_store(outputs[0].type.dtype, outputs[0].data, r * out[1] * out[2] * out[3] + task,
-                             align_bin(state, &inputs[0], plane, height, width, &down, &along));
-        }
     }
+    align_context context = {state, inputs, &outputs[0]};
+    rt_parallel(prepared->threads, out[0], 16 * out[1] * out[2] * out[3], align_regions, &context);
     return BASE_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_operators_rows.c: kernels that compute rows of elements side by side, on rows that are longer than that: Resize and
- * GridSample in float against the same in double, which goes element by element; CumSum and TopK against plain loops; powers. */
+/* test_operators_rows.c: kernels that compute rows of elements side by side, on rows that are longer than that: Resize,
+ * GridSample and RoiAlign in float against the same in double, which goes element by element; CumSum and TopK against plain loops; powers. */
 #include "runtime/kernels/portable/product.h"
 #include "tests/support/application.h"
 #include <math.h>
@@ -276,6 +276,47 @@ static void floats_are_sampled_as_doubles(void **state) {
     }
 }
 
+/* Regions in and around images, of more channels and bins than are made together. */
+static void regions_of_floats_are_those_of_doubles(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 60; round++) {
+        uint64_t seed = round * 15485863;
+        const int64_t image[4] = {random_range(&seed, 1, 2), random_range(&seed, 1, round % 3 ? 5 : 70),
+                                  random_range(&seed, 1, 9), random_range(&seed, 1, 12)};
+        const int64_t regions = random_range(&seed, 0, 5), high = random_range(&seed, 1, 9),
+                      wide = random_range(&seed, 1, 12);
+        application apps[2];
+        for (int k = 0; k < 2; k++) {
+            uint64_t same = seed;
+            application_init(&apps[k], OP_ROI_ALIGN);
+            application_random(&apps[k], k ? OP_DOUBLE : OP_FLOAT, 4, image, &same);
+            void *corners = application_input(&apps[k], k ? OP_DOUBLE : OP_FLOAT, 2, DIMS(regions, 4));
+            for (int64_t i = 0; i < regions * 4; i++) {
+                const int64_t drawn = random_range(&same, 0, 60);
+                const float value = drawn < 4 ? (float[]){NAN, -30, 40, 9}[drawn] : 12 * random_float(&same);
+                if (k) ((double *)corners)[i] = (double)value;
+                else ((float *)corners)[i] = value;
+            }
+            int64_t *batches = application_input(&apps[k], OP_INT64, 1, DIMS(regions));
+            for (int64_t i = 0; i < regions; i++) batches[i] = random_range(&same, 0, image[0] - 1);
+            application_text(&apps[k], "mode", round % 4 ? "avg" : "max");
+            application_text(&apps[k], "coordinate_transformation_mode",
+                             round % 2 ? "half_pixel" : "output_half_pixel");
+            application_integer(&apps[k], "output_height", high);
+            application_integer(&apps[k], "output_width", wide);
+            application_integer(&apps[k], "sampling_ratio", (int64_t)(round % 3));
+            application_real(&apps[k], "spatial_scale", round % 5 ? 1 : 0.5f);
+            application_run(&apps[k], "portable.roi_align", 1 + (int)(round % 3));
+        }
+        for (int64_t i = 0; i < regions * image[1] * high * wide; i++) {
+            const double got = application_element(&apps[0].outputs[0], i),
+                         want = application_element(&apps[1].outputs[0], i);
+            application_check_near(got, want, 1e-6, round, i);
+        }
+        for (int k = 0; k < 2; k++) application_free(&apps[k]);
+    }
+}
+
 /* Elements along each axis, some counted from the end. */
 static void elements_are_gathered(void **state) {
     (void)state;
@@ -311,6 +352,7 @@ int main(void) {
                                        cmocka_unit_test(powers_of_halves),
                                        cmocka_unit_test(the_first_of_rows),
                                        cmocka_unit_test(floats_are_sampled_as_doubles),
+                                       cmocka_unit_test(regions_of_floats_are_those_of_doubles),
                                        cmocka_unit_test(elements_are_gathered)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
