@@ -4,7 +4,9 @@
  * Scales and zero points are one number, or one for each row of A (and Y) and each column of B: as a vector, the
  * same for all matrices of a stack, or as a tensor that has the stack's dimensions too.
  *
- * Products of few rows add rows of B where they lie, as copying B would cost more than the product; its zero points
+ * A constant matrix B is packed when the plan is made, on machines that multiply bytes.
+ *
+ * Products of few rows add rows of any other B where they lie, as copying B would cost more than the product; its zero points
  * are taken away in the end: sum of a * (b - zero) = sum of a * b - zero * sum of a.
  */
 #include "runtime/kernels/portable/integer_product.h"
@@ -12,8 +14,10 @@
 #include <string.h>
 
 enum {
-    THIN_ROWS = 4,      /* products of fewer rows add rows of B */
-    THIN_COLUMNS = 1024 /* that they work on at a time: sums that stay in the cache */
+    MOST_INPUTS = 8,
+    PACKED_COLUMNS = 512, /* of a block at most; more threads have less each */
+    THIN_ROWS = 4,        /* products of fewer rows add rows of B */
+    THIN_COLUMNS = 1024   /* that they work on at a time: sums that stay in the cache */
 };
 
 /* How a scale or zero point is found for a line (a row or column) of a matrix of the stack. */
@@ -24,7 +28,8 @@ typedef struct integer_matmul {
     int64_t rows, columns; /* of one matrix: product.rows may count those of a stack */
     int64_t a_stack[OP_MAX_RANK], b_stack[OP_MAX_RANK]; /* strides of the stacks, in matrices */
     op_dtype a_dtype, b_dtype, y_dtype;
-    bool quantized;
+    bool quantized, packed; /* packed: B is */
+    int64_t packed_each;    /* columns of a block of it */
     lines_kind a_zero, b_zero, a_scale, b_scale, y_zero, y_scale;
 } integer_matmul;
 
@@ -143,6 +148,9 @@ static void run_block(const integer_matmul_job *job, int64_t batch, int64_t row,
                                     .b_each = each,
                                     .lines = find_lines,
                                     .context = &lines,
+                                    .packed = shape->packed ? job->b : NULL,
+                                    .packed_column = column,
+                                    .packed_columns = product->columns,
                                     .finish = finish_rows,
                                     .results = &results};
     rt_integer_block_run(&block, scratch);
@@ -177,6 +185,11 @@ static void run_thin(const integer_matmul_job *job, int64_t batch, int64_t row, 
     finish_row(job, batch, row, column, columns, (const int32_t *)sums);
 }
 
+/* Rows of B are added. */
+static bool is_thin(const integer_matmul *shape) {
+    return shape->product.rows < THIN_ROWS && !shape->packed;
+}
+
 static void run_member(void *context, int member, int members) {
     const integer_matmul_job *job = context;
     const rt_product *product = &job->shape->product;
@@ -189,7 +202,7 @@ static void run_member(void *context, int member, int members) {
         const int64_t rows = rows_left < job->rows_each ? rows_left : job->rows_each;
         const int64_t columns = columns_left < job->columns_each ? columns_left : job->columns_each;
         char *scratch = job->scratch + (size_t)member * job->scratch_each;
-        if (product->rows >= THIN_ROWS) {
+        if (!is_thin(job->shape)) {
             run_block(job, batch, row, rows, column, columns, scratch);
             continue;
         }
@@ -200,15 +213,18 @@ static void run_member(void *context, int member, int members) {
 }
 
 /* Of a block. */
-static int64_t columns_of(const rt_product *product) {
-    if (product->rows < THIN_ROWS) return THIN_COLUMNS;
+static int64_t columns_of(const integer_matmul *shape) {
+    const rt_product *product = &shape->product;
+    if (is_thin(shape)) return THIN_COLUMNS;
+    if (shape->packed) return shape->packed_each;
     return rt_integer_columns(product->rows, product->depth, false);
 }
 
 /* Of one thread. */
-static size_t scratch_of(const rt_product *product) {
-    const int64_t each = columns_of(product), columns = product->columns < each ? product->columns : each;
-    if (product->rows >= THIN_ROWS) {
+static size_t scratch_of(const integer_matmul *shape) {
+    const rt_product *product = &shape->product;
+    const int64_t each = columns_of(shape), columns = product->columns < each ? product->columns : each;
+    if (!is_thin(shape)) {
         const int64_t rows = product->rows < RT_INTEGER_ROWS ? product->rows : RT_INTEGER_ROWS;
         return rt_integer_scratch(rows, columns, product->depth);
     }
@@ -237,8 +253,8 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     int64_t elements = 0;
     op_shape_elements(&inputs[shape->quantized ? 3 : 1].type.shape, &elements);
     job.b_end = job.b + elements;
-    job.scratch_each = scratch_of(product);
-    job.columns_each = columns_of(product);
+    job.scratch_each = scratch_of(shape);
+    job.columns_each = columns_of(shape);
     job.column_parts = (product->columns + job.columns_each - 1) / job.columns_each;
     /* Smaller blocks where there would be too few for the threads. */
     const int64_t parts = job.column_parts * product->batches;
@@ -252,9 +268,56 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
+/* The matrix B, which may be packed. */
+static uint32_t matrix_input(const op_call *call) {
+    return call->code == OP_QLINEAR_MATMUL ? 3 : 1;
+}
+
+static bool matrix_bytes(const op_call *call, size_t *bytes) {
+    const op_shape *b = &call->inputs[matrix_input(call)].type.shape;
+    return b->rank == 2 && op_shape_known(b) && rt_integer_packed_bytes(b->dims[0], b->dims[1], bytes);
+}
+
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return rt_accepts_row_major(call);
+    const uint32_t b = matrix_input(call);
+    const op_type *type = &call->inputs[b].type;
+    size_t bytes;
+    if (type->layout != OP_LAYOUT_PACKED) return rt_accepts_row_major(call);
+    if (call->input_count > MOST_INPUTS || !matrix_bytes(call, &bytes) || type->packed_bytes != bytes)
+        return false;
+    op_tensor inputs[MOST_INPUTS];
+    for (uint32_t i = 0; i < call->input_count; i++) inputs[i] = call->inputs[i];
+    inputs[b].type.layout = OP_LAYOUT_ROW_MAJOR;
+    op_call plain = *call;
+    plain.inputs = inputs;
+    return rt_accepts_row_major(&plain);
+}
+
+static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
+    const uint32_t b = matrix_input(call);
+    const op_tensor *matrix = &call->inputs[b];
+    size_t bytes;
+    if (environment->portable_only || !rt_integer_packs() || !matrix->data || !rt_accepts_row_major(call) ||
+        !matrix_bytes(call, &bytes))
+        return false;
+    const int64_t columns = matrix->type.shape.dims[1], more = -columns & (RT_INTEGER_PANEL - 1);
+    if (4 * more > columns) return false;
+    *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
+    preference->inputs[b] = OP_LAYOUT_PACKED;
+    preference->packed_bytes[b] = bytes;
+    return true;
+}
+
+static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
+                        const op_tensor *source, void *packed, base_report *report) {
+    (void)environment;
+    size_t bytes;
+    if (input != matrix_input(call) || !matrix_bytes(call, &bytes))
+        return base_fail(report, BASE_INVALID, "input %u of this product is not packed", input);
+    rt_integer_pack(source->type.dtype, source->data, source->type.shape.dims[0], source->type.shape.dims[1],
+                    packed);
+    return BASE_OK;
 }
 
 static lines_kind kind_of(const op_call *call, uint32_t input) {
@@ -292,6 +355,10 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     shape->b_dtype = operands[1].type.dtype;
     shape->y_dtype = call->outputs[0].type.dtype;
     shape->quantized = quantized;
+    shape->packed = operands[1].type.layout == OP_LAYOUT_PACKED;
+    const int64_t share = (shape->columns + environment->threads - 1) / environment->threads;
+    shape->packed_each = (share + RT_INTEGER_PANEL - 1) / RT_INTEGER_PANEL * RT_INTEGER_PANEL;
+    if (shape->packed_each > PACKED_COLUMNS) shape->packed_each = PACKED_COLUMNS;
     shape->a_zero = kind_of(call, 2);
     shape->b_zero = kind_of(call, quantized ? 5 : 3);
     if (quantized) {
@@ -302,9 +369,12 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     }
     prepared->state = shape;
     prepared->run = run;
-    prepared->scratch_bytes = (size_t)environment->threads * scratch_of(product);
+    prepared->scratch_bytes = (size_t)environment->threads * scratch_of(shape);
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_matmul_integer = {
-    .name = "portable.matmul_integer", .accepts = accepts, .prepare = prepare};
+const rt_kernel rt_kernel_matmul_integer = {.name = "portable.matmul_integer",
+                                            .accepts = accepts,
+                                            .prefer = prefer,
+                                            .pack = pack,
+                                            .prepare = prepare};

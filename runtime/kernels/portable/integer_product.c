@@ -411,6 +411,118 @@ static void run_pairs(const rt_integer_block *block, const parts *places, char *
     if (!places->by_strips) block->finish(block->results, 0, block->rows, sums, places->pitch);
 }
 
+/* ---- quadruples: what does not depend on the machine ------------------------------------------------------ */
+
+enum { PANEL_QUAD = 4 * RT_INTEGER_PANEL /* bytes of four rows of B in a panel */ };
+
+/* A is taken as signed, B as unsigned bytes. */
+static uint8_t flip_of_a(const rt_integer_block *block) {
+    return block->a_dtype == OP_UINT8 ? 0x80 : 0;
+}
+static uint8_t flip_of_b(op_dtype dtype) {
+    return dtype == OP_INT8 ? 0x80 : 0;
+}
+
+/* A packed matrix: for every DEPTH_QUADS of its rows panel after panel, in each four rows after four rows, of which those of a column
+ * lie together; then the sums of the columns. What fills up is 0. */
+static const uint8_t *packed_panels(const rt_integer_block *block, int64_t from, int64_t quads) {
+    return (const uint8_t *)block->packed + from * round_up(block->packed_columns, RT_INTEGER_PANEL) +
+           block->packed_column * 4 * quads;
+}
+
+static const uint32_t *packed_sums(const rt_integer_block *block) {
+    const int64_t panels = round_up(block->packed_columns, RT_INTEGER_PANEL) * round_up(block->depth, 4);
+    return (const uint32_t *)(const void *)((const uint8_t *)block->packed + panels) + block->packed_column;
+}
+
+bool rt_integer_packed_bytes(int64_t depth, int64_t columns, size_t *bytes) {
+    if (depth < 1 || columns < 1 || depth > INT32_MAX || columns > INT32_MAX) return false;
+    const int64_t pitch = round_up(columns, RT_INTEGER_PANEL);
+    return base_size_multiply((size_t)pitch, (size_t)round_up(depth, 4) + sizeof(uint32_t), bytes);
+}
+
+void rt_integer_pack(op_dtype dtype, const uint8_t *b, int64_t depth, int64_t columns, void *packed) {
+    const int64_t pitch = round_up(columns, RT_INTEGER_PANEL), deep = round_up(depth, 4);
+    const uint8_t flip = flip_of_b(dtype);
+    uint8_t *to = packed;
+    uint32_t *sums = (uint32_t *)(void *)(to + pitch * deep);
+    memset(sums, 0, (size_t)pitch * sizeof *sums);
+    for (int64_t from = 0; from < deep; from += DEPTH_QUADS) {
+        const int64_t end = least(from + DEPTH_QUADS, deep);
+        for (int64_t first = 0; first < pitch; first += RT_INTEGER_PANEL) {
+            for (int64_t k = from; k < end; k += 4) {
+                for (int64_t i = 0; i < PANEL_QUAD; i++) {
+                    const int64_t row = k + i % 4, column = first + i / 4;
+                    *to = row < depth && column < columns ? b[row * columns + column] ^ flip : 0;
+                    sums[column] += *to++;
+                }
+            }
+        }
+    }
+}
+
+/* What was computed is the sum of a b, wanted that of (a - a_zero) (b - b_zero). */
+RT_CLONES static void add_constant(uint32_t *sums, int64_t count, uint32_t value) {
+    for (int64_t j = 0; j < count; j++) sums[j] += value;
+}
+RT_CLONES static void add_multiples(uint32_t *restrict sums, const uint32_t *restrict of, int64_t count,
+                                    uint32_t factor) {
+    for (int64_t j = 0; j < count; j++) sums[j] += factor * of[j];
+}
+
+static void finish_quads(const rt_integer_block *block, const parts *places, int64_t first, int64_t rows,
+                         int32_t *sums, const uint32_t *row_sums, const uint32_t *column_sums) {
+    const int32_t a_shift = block->a_dtype == OP_UINT8 ? -128 : 0,
+                  b_shift = block->b_dtype == OP_INT8 ? 128 : 0;
+    for (int64_t row = first; row < first + rows; row++) {
+        uint32_t *line = (uint32_t *)(void *)(sums + (row - first) * places->pitch);
+        const uint32_t a_zero = (uint32_t)(block->a_zeros[row] + a_shift);
+        const uint32_t factor = (uint32_t)block->depth * a_zero - row_sums[row];
+        if (block->b_each) {
+            for (int64_t j = 0; j < block->columns; j++)
+                line[j] += factor * (uint32_t)(block->b_zeros[j] + b_shift);
+        } else if (block->b_zeros[0] + b_shift) {
+            add_constant(line, block->columns, factor * (uint32_t)(block->b_zeros[0] + b_shift));
+        }
+        if (a_zero) add_multiples(line, column_sums, block->columns, 0 - a_zero);
+    }
+    block->finish(block->results, first, rows, sums, places->pitch);
+}
+
+/* sums[j] (+)= the sum over quadruples of a[quad] . panel[quad][j]. */
+RT_CLONES static void multiply_packed(int64_t quads, const int8_t *a, const uint8_t *panel, uint32_t *sums) {
+    for (int64_t k = 0; k < quads; k++, a += 4, panel += PANEL_QUAD) {
+        for (int j = 0; j < RT_INTEGER_PANEL; j++)
+            sums[j] += (uint32_t)(a[0] * panel[4 * j] + a[1] * panel[4 * j + 1] + a[2] * panel[4 * j + 2] +
+                                  a[3] * panel[4 * j + 3]);
+    }
+}
+
+/* Of a packed matrix, on machines that do not multiply bytes: row by row. */
+static void run_packed(const rt_integer_block *block, const parts *places, char *scratch) {
+    int8_t strip[DEPTH_QUADS];
+    int32_t *sums = (int32_t *)(void *)(scratch + places->sums);
+    uint32_t *row_sums = (uint32_t *)(void *)(scratch + places->row_sums);
+    const uint8_t flip = flip_of_a(block);
+    memset(row_sums, 0, (size_t)block->rows * sizeof *row_sums);
+    for (int64_t row = 0; row < block->rows; row++) {
+        memset(sums, 0, (size_t)places->pitch * sizeof *sums);
+        for (int64_t from = 0; from < block->depth; from += DEPTH_QUADS) {
+            const int64_t depth = least(block->depth - from, DEPTH_QUADS), quads = (depth + 3) / 4;
+            const uint8_t *panels = packed_panels(block, from, quads),
+                          *line = (const uint8_t *)block->a + row * block->a_row + from;
+            memset(strip + depth, 0, (size_t)(4 * quads - depth));
+            for (int64_t k = 0; k < depth; k++) {
+                strip[k] = (int8_t)(line[k] ^ flip);
+                row_sums[row] += (uint32_t)strip[k];
+            }
+            for (int64_t column = 0; column < block->columns; column += RT_INTEGER_PANEL)
+                multiply_packed(quads, strip, panels + column * 4 * quads, (uint32_t *)sums + column);
+        }
+        finish_quads(block, places, row, 1, sums, row_sums, packed_sums(block));
+    }
+}
+
 /* ---- quadruples ---------------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -518,42 +630,14 @@ static void run_quad_tiles(int64_t rows, int64_t columns, int64_t quads, const i
     }
 }
 
-/* What was computed is the sum of a b, wanted that of (a - a_zero) (b - b_zero). */
-RT_CLONES static void add_constant(uint32_t *sums, int64_t count, uint32_t value) {
-    for (int64_t j = 0; j < count; j++) sums[j] += value;
-}
-RT_CLONES static void add_multiples(uint32_t *restrict sums, const uint32_t *restrict of, int64_t count,
-                                    uint32_t factor) {
-    for (int64_t j = 0; j < count; j++) sums[j] += factor * of[j];
-}
-
-static void finish_quads(const rt_integer_block *block, const parts *places, int64_t first, int64_t rows,
-                         int32_t *sums, const uint32_t *row_sums, const uint32_t *column_sums) {
-    const int32_t a_shift = block->a_dtype == OP_UINT8 ? -128 : 0,
-                  b_shift = block->b_dtype == OP_INT8 ? 128 : 0;
-    for (int64_t row = first; row < first + rows; row++) {
-        uint32_t *line = (uint32_t *)(void *)(sums + (row - first) * places->pitch);
-        const uint32_t a_zero = (uint32_t)(block->a_zeros[row] + a_shift);
-        const uint32_t factor = (uint32_t)block->depth * a_zero - row_sums[row];
-        if (block->b_each) {
-            for (int64_t j = 0; j < block->columns; j++)
-                line[j] += factor * (uint32_t)(block->b_zeros[j] + b_shift);
-        } else if (block->b_zeros[0] + b_shift) {
-            add_constant(line, block->columns, factor * (uint32_t)(block->b_zeros[0] + b_shift));
-        }
-        if (a_zero) add_multiples(line, column_sums, block->columns, 0 - a_zero);
-    }
-    block->finish(block->results, first, rows, sums, places->pitch);
-}
-
 static void run_quads(const rt_integer_block *block, const parts *places, char *scratch) {
-    uint8_t *panels = (uint8_t *)scratch;
+    uint8_t *own = (uint8_t *)scratch;
     int8_t *strip = (int8_t *)(scratch + places->strip);
     int32_t *sums = (int32_t *)(void *)(scratch + places->sums);
     uint32_t *row_sums = (uint32_t *)(void *)(scratch + places->row_sums);
     int32_t *column_sums = (int32_t *)(void *)(scratch + places->column_sums);
-    const uint8_t a_flip = block->a_dtype == OP_UINT8 ? 0x80 : 0,
-                  b_flip = block->b_dtype == OP_INT8 ? 0x80 : 0;
+    const uint32_t *sums_of_columns = block->packed ? packed_sums(block) : (const uint32_t *)column_sums;
+    const uint8_t a_flip = flip_of_a(block), b_flip = flip_of_b(block->b_dtype);
     uint8_t spare[RT_INTEGER_LINES * RT_INTEGER_COLUMNS], nothing[RT_INTEGER_COLUMNS];
     bool a_zero = false;
     for (int64_t i = 0; i < block->rows; i++) a_zero |= block->a_zeros[i] != (a_flip ? 128 : 0);
@@ -561,12 +645,13 @@ static void run_quads(const rt_integer_block *block, const parts *places, char *
     memset(row_sums, 0, (size_t)block->rows * sizeof *row_sums);
     for (int64_t from = 0; from < block->depth; from += DEPTH_QUADS) {
         const int64_t depth = least(block->depth - from, DEPTH_QUADS), quads = (depth + 3) / 4;
-        for (int64_t k = 0; k < quads; k++) {
+        const uint8_t *panels = block->packed ? packed_panels(block, from, quads) : own;
+        for (int64_t k = 0; k < quads && !block->packed; k++) {
             const uint8_t *lines[RT_INTEGER_LINES] = {nothing, nothing, nothing, nothing};
             block->lines(block->context, from + 4 * k, least(depth - 4 * k, 4), lines, spare);
-            interleave_quads(lines, places->pitch, b_flip, panels + k * QUAD_BYTES, quads * QUAD_BYTES);
+            interleave_quads(lines, places->pitch, b_flip, own + k * QUAD_BYTES, quads * QUAD_BYTES);
         }
-        if (a_zero) { /* a row of ones adds up the columns */
+        if (a_zero && !block->packed) { /* a row of ones adds up the columns */
             memset(strip, 1, (size_t)(4 * quads));
             run_quad_tiles(1, places->pitch, quads, strip, panels, column_sums, places->pitch, from > 0);
         }
@@ -578,12 +663,10 @@ static void run_quads(const rt_integer_block *block, const parts *places, char *
             }
             int32_t *to = places->by_strips ? sums : sums + row * places->pitch;
             run_quad_tiles(rows, places->pitch, quads, strip, panels, to, places->pitch, from > 0);
-            if (places->by_strips)
-                finish_quads(block, places, row, rows, to, row_sums, (const uint32_t *)column_sums);
+            if (places->by_strips) finish_quads(block, places, row, rows, to, row_sums, sums_of_columns);
         }
     }
-    if (!places->by_strips)
-        finish_quads(block, places, 0, block->rows, sums, row_sums, (const uint32_t *)column_sums);
+    if (!places->by_strips) finish_quads(block, places, 0, block->rows, sums, row_sums, sums_of_columns);
 }
 
 #else
@@ -597,6 +680,10 @@ static void run_quads(const rt_integer_block *block, const parts *places, char *
 
 #endif
 
+bool rt_integer_packs(void) {
+    return has_quads();
+}
+
 void rt_integer_block_run(const rt_integer_block *block, void *scratch) {
     const parts places = divide(block->rows, block->columns, block->depth);
     if (block->depth == 0) {
@@ -604,6 +691,8 @@ void rt_integer_block_run(const rt_integer_block *block, void *scratch) {
         memset(zeros, 0, (size_t)places.pitch * sizeof *zeros);
         for (int64_t row = 0; row < block->rows; row++)
             block->finish(block->results, row, 1, zeros, places.pitch);
+    } else if (block->packed) {
+        (has_quads() ? run_quads : run_packed)(block, &places, scratch);
     } else if (is_few(block)) {
         run_few(block, &places, scratch);
     } else {

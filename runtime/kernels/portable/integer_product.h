@@ -39,6 +39,10 @@ typedef struct rt_integer_block {
      * RT_INTEGER_COLUMNS bytes, for lines that do not lie like that anywhere. */
     void (*lines)(const void *context, int64_t k, int64_t count, const uint8_t **to, uint8_t *spare);
     const void *context;
+    /* B as rt_integer_pack leaves it, in place of lines; NULL: there are lines. The block begins at column `packed_column` of
+     * `packed_columns`, a multiple of RT_INTEGER_PANEL. */
+    const void *packed;
+    int64_t packed_column, packed_columns;
     /* Takes the sums of `rows` rows from `row` on, which lie one after another at a distance of `pitch`: of some at a time, in order, until
      * it had all. They are there as long as it runs. */
     void (*finish)(const void *results, int64_t row, int64_t rows, const int32_t *sums, int64_t pitch);
@@ -57,6 +61,13 @@ int64_t rt_integer_columns(int64_t rows, int64_t depth, bool small);
 size_t rt_integer_scratch(int64_t rows, int64_t columns, int64_t depth);
 /* Computes the block in the scratch, and hands its sums to `finish`. */
 void rt_integer_block_run(const rt_integer_block *block, void *scratch);
+
+/* Constant matrices B that are packed once: bytes of one; false where there are too many. */
+bool rt_integer_packed_bytes(int64_t depth, int64_t columns, size_t *bytes);
+/* Packs a dense matrix [depth][columns] of int8 or uint8. */
+void rt_integer_pack(op_dtype dtype, const uint8_t *b, int64_t depth, int64_t columns, void *packed);
+/* Whether this machine is faster on packed matrices: it multiplies bytes. */
+bool rt_integer_packs(void);
 
 /* sums[j] += the sum over k < depth of a[k] * b[k][j], for `columns` columns: `depth` rows of B (int8 or uint8), of which the next
  * lies b_row bytes after one, at most RT_INTEGER_FEW. a[k] is within [-255, 255]. Only those columns are read. */

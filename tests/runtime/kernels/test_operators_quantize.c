@@ -2,6 +2,7 @@
 /* test_operators_quantize.c: quantisation, and products and convolutions of 8-bit integers, against references
  * written from their definition, one element at a time.
  */
+#include "runtime/kernels/portable/integer_product.h"
 #include "tests/support/operators.h"
 #include <inttypes.h>
 #include <math.h>
@@ -222,6 +223,33 @@ static void check_byte(double got, double sum, float scale, double zero, op_dtyp
     if (got != want) fail_msg("round %d: element %" PRId64 " is %g, expected %g", round, i, got, want);
 }
 
+/* The same product with its right matrix packed: whether the machine would wish for it or not. */
+static void check_packed(fixture *f, int threads) {
+    const rt_environment environment = {.threads = threads};
+    const uint32_t b = f->call.code == OP_QLINEAR_MATMUL ? 3 : 1;
+    const op_shape *matrix = &f->inputs[b].type.shape;
+    size_t bytes;
+    if (!rt_integer_packed_bytes(matrix->dims[0], matrix->dims[1], &bytes)) return;
+    op_tensor inputs[9], outputs[1] = {f->outputs[0]};
+    memcpy(inputs, f->inputs, sizeof inputs);
+    const op_shape memory = {.rank = 1, .dims = {(int64_t)bytes}};
+    inputs[b].type.layout = OP_LAYOUT_PACKED;
+    inputs[b].type.packed_bytes = bytes;
+    inputs[b].data = test_tensor(&f->arena, OP_UINT8, &memory).data;
+    op_call call = f->call;
+    call.inputs = inputs;
+    call.outputs = outputs;
+    const rt_kernel *kernel = rt_kernel_of(call.code, "portable.matmul_integer");
+    assert_int_equal(kernel->pack(&f->call, &environment, b, &f->inputs[b], inputs[b].data, &f->report),
+                     BASE_OK);
+    assert_true(kernel->accepts(&call, &environment));
+    outputs[0].data = NULL;
+    assert_int_equal(rt_kernel_evaluate(&call, &environment, &f->arena, &f->report), BASE_OK);
+    assert_memory_equal(outputs[0].data, f->outputs[0].data, f->outputs[0].bytes);
+    inputs[b].type.packed_bytes--;
+    assert_false(kernel->accepts(&call, &environment));
+}
+
 static void products_follow_their_definition(void **state) {
     (void)state;
     test_random random = {SEED + 2};
@@ -272,6 +300,7 @@ static void products_follow_their_definition(void **state) {
         const op_tensor *left = &f.inputs[0], *right = &f.inputs[quantized ? 3 : 1];
         const op_tensor *left_zero = &f.inputs[2], *right_zero = &f.inputs[quantized ? 5 : 3];
         const int64_t count = test_elements(&f.outputs[0]);
+        if (shared == 2 && count > 0) check_packed(&f, 1 + round % 3);
         for (int64_t i = 0; i < count; i += large || wide ? 37 : 1) {
             const int64_t column = i % columns, row = i / columns % rows, matrix = i / columns / rows;
             const int64_t b_matrix = shared == 0 ? matrix : shared == 1 ? matrix % stack : 0;
