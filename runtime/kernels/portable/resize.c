@@ -16,6 +16,7 @@ enum {
     TAPS = 4,
     MOST_TAPS = 1024,
     MOST_TERMS = 4096,
+    KEPT_ROW = 1024, /* elements of a row of the output, of which blended rows of the input are kept */
     HALF_ROW = 2048 /* elements of 16 bits in a row of the input or the output that becomes floats, at most */
 };
 
@@ -236,29 +237,63 @@ typedef struct resize_context {
     void *to;
 } resize_context;
 
-/* Multiplies out the taps of all axes but the last; -1: outside. */
+/* Multiplies the taps of a position of this axis into the terms, of which there are `before`; -1: outside. */
+static int multiply_out(const resize_state *state, const tap *tables, int32_t axis, int64_t position,
+                        int before, term *terms) {
+    const tap *taps = tables + state->tables[axis] + position * state->taps;
+    int used = 0;
+    if (taps[0].index < 0) return -1;
+    for (int k = 0; k < state->taps; k++) used += taps[k].weight != 0;
+    if (used && before * state->taps > MOST_TERMS) return 0;
+    const int count = before * used;
+    /* The last tap that counts comes first; the terms before are what all begin with, so that its own are made last. */
+    for (int k = 0; k < state->taps; k++) {
+        if (taps[k].weight == 0) continue;
+        used--;
+        for (int i = 0; i < before; i++) {
+            terms[before * used + i].offset = terms[i].offset + taps[k].index * state->strides[axis];
+            terms[before * used + i].weight = terms[i].weight * taps[k].weight;
+        }
+    }
+    return count;
+}
+
+/* The same of all axes but the last, for a row of the output. */
 static int collect(const resize_state *state, const tap *tables, int64_t row, term *terms) {
     int count = 1;
     terms[0] = (term){0, 1};
-    for (int32_t axis = state->rank - 2; axis >= 0; axis--) {
-        const tap *taps = tables + state->tables[axis] + row % state->to[axis] * state->taps;
+    for (int32_t axis = state->rank - 2; axis >= 0 && count > 0; axis--) {
+        count = multiply_out(state, tables, axis, row % state->to[axis], count, terms);
         row /= state->to[axis];
-        if (taps[0].index < 0) return -1;
-        int used = 0, before = count;
-        for (int k = state->taps; k-- > 0;) {
-            if (taps[k].weight == 0) continue;
-            if (count * state->taps > MOST_TERMS) return 0;
-            used++;
-            for (int i = 0; i < before; i++) {
-                terms[before * used + i].offset = terms[i].offset + taps[k].index * state->strides[axis];
-                terms[before * used + i].weight = terms[i].weight * taps[k].weight;
-            }
-        }
-        memmove(terms, terms + before, (size_t)(before * used) * sizeof *terms);
-        count = before * used;
-        if (!count) return 0;
     }
     return count;
+}
+
+/* Rows of one image, whose terms differ along one axis alone. */
+typedef struct image_rows {
+    int64_t image; /* -1: none yet */
+    bool alone;    /* the image is one of the input's */
+    term start;
+} image_rows;
+
+/* As collect; what is the same for all rows of an image is kept. */
+static int collect_row(const resize_state *state, const tap *tables, int64_t row, image_rows *kept,
+                       term *terms) {
+    const int64_t high = state->rank > 1 ? state->to[state->rank - 2] : 1, image = row / high;
+    if (kept->image != image) {
+        int64_t rest = image;
+        *kept = (image_rows){image, state->rank > 1, {0, 1}};
+        terms[0] = kept->start;
+        for (int32_t axis = state->rank - 3; axis >= 0 && kept->alone; axis--) {
+            const int64_t position = rest % state->to[axis];
+            rest /= state->to[axis];
+            kept->alone = multiply_out(state, tables, axis, position, 1, terms) == 1 && terms[0].weight == 1;
+        }
+        kept->start = terms[0];
+    }
+    if (!kept->alone) return collect(state, tables, row, terms);
+    terms[0] = kept->start;
+    return multiply_out(state, tables, state->rank - 2, row - image * high, 1, terms);
 }
 
 /* Elements of the input by their indices; or each twice, in vectors. */
@@ -323,11 +358,55 @@ RT_CLONES static void blend_row(const float *from, across a, int taps, int64_t w
     }
 }
 
+/* Rows of the input, blended along the last axis: the next row of the output is mostly made of the same ones. */
+typedef struct blended {
+    int64_t offsets[2]; /* -1: none yet */
+    float lines[2][KEPT_ROW];
+} blended;
+
+RT_CLONES static void blend_line(const float *from, across a, int64_t width, float *line) {
+    const int32_t *i = a.indices;
+    const float *w = a.weights;
+    RT_VECTOR for (int64_t x = 0; x < width; x++) line[x] =
+        0 + w[x] * from[i[x]] + w[width + x] * from[i[width + x]];
+}
+
+RT_CLONES static void add_lines(const float *a, const float *b, int64_t width, float of_a, float of_b,
+                                float *to) {
+    if (!b) {
+        RT_VECTOR for (int64_t x = 0; x < width; x++) to[x] = 0 + of_a * a[x];
+        return;
+    }
+    RT_VECTOR for (int64_t x = 0; x < width; x++) to[x] = 0 + of_a * a[x] + of_b * b[x];
+}
+
+/* One row of the input or two, as blend_row adds them. */
+static void run_kept(const resize_context *context, const term *terms, int count, blended *kept, float *to) {
+    const int64_t width = context->state->to[context->state->rank - 1];
+    int at[2] = {-1, -1};
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < 2; k++)
+            if (kept->offsets[k] == terms[i].offset) at[i] = k;
+    for (int i = 0; i < count; i++) {
+        if (at[i] >= 0) continue;
+        at[i] = at[1 - i] == 0; /* where the other one is not */
+        kept->offsets[at[i]] = terms[i].offset;
+        blend_line((const float *)context->from + terms[i].offset, context->across, width,
+                   kept->lines[at[i]]);
+    }
+    add_lines(kept->lines[at[0]], count > 1 ? kept->lines[at[1]] : NULL, width, (float)terms[0].weight,
+              count > 1 ? (float)terms[1].weight : 0, to);
+}
+
 /* Where all positions of a row are alike: floats blended; of 16 bits, as floats, rounded once. */
-static void run_row(const resize_context *context, const term *terms, int count, void *to) {
+static void run_row(const resize_context *context, const term *terms, int count, blended *kept, void *to) {
     const resize_state *state = context->state;
     const int32_t last = state->rank - 1;
     const int64_t width = state->to[last];
+    if (state->dtype == OP_FLOAT && state->taps == 2 && width <= KEPT_ROW && (count == 1 || count == 2)) {
+        run_kept(context, terms, count, kept, to);
+        return;
+    }
     if (state->dtype == OP_FLOAT) {
         memset(to, 0, (size_t)width * sizeof(float));
         for (int i = 0; i < count; i++)
@@ -351,12 +430,14 @@ static void run_rows(void *user, int64_t begin, int64_t end) {
     const int32_t last = state->rank - 1;
     const tap *table = context->tables + state->tables[last];
     const int64_t width = state->to[last];
-    term terms[2 * MOST_TERMS + 1];
+    term terms[MOST_TERMS + 1];
+    blended lines = {.offsets = {-1, -1}};
+    image_rows image = {.image = -1};
     for (int64_t row = begin; row < end; row++) {
-        int count = collect(state, context->tables, row, terms);
+        int count = collect_row(state, context->tables, row, &image, terms);
         char *to = (char *)context->to + (size_t)(row * width) * state->element;
         if (state->by_rows) {
-            run_row(context, terms, count, to);
+            run_row(context, terms, count, &lines, to);
             continue;
         }
         for (int64_t x = 0; x < width; x++, to += state->element) {
