@@ -160,8 +160,8 @@ __attribute__((target("avx512f"))) static inline __m512 exp2_falling_16(__m512 x
 }
 
 /* What absorb does, of scores of up to PART queries, which lie BLOCK apart. Step by step for all of them, without branches: what one query waits
- * for is filled with work on the next ones. Exponents are those of 2: of a score s that is s / log 2 less the rounded quotient of the largest, whose
- * error is that of all weights of the query and of their sum. */
+ * for is filled with work on the next ones. The largest score has the weight 1, so that the
+ * mean of values whose scores are equal is exact. */
 __attribute__((target("avx512f"))) static void
 absorb_wide(float *s, int64_t rows, int64_t count, float *largest, float *sum, float *o, int64_t width) {
     float tops[PART], bases[PART], downs[PART];
@@ -183,10 +183,10 @@ absorb_wide(float *s, int64_t rows, int64_t count, float *largest, float *sum, f
         /* Nothing was seen yet: the base is 0. */
         const __m512 factor = _mm512_set1_ps(LOG2_E);
         const __m512 base =
-            _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(top, _mm512_set1_ps(-INFINITY), _CMP_NEQ_UQ), top, factor);
+            _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(top, _mm512_set1_ps(-INFINITY), _CMP_NEQ_UQ), top);
         const __m512 down =
             _mm512_mask_mov_ps(_mm512_set1_ps(1.0f), _mm512_cmp_ps_mask(before, top, _CMP_NEQ_UQ),
-                               exp2_falling_16(_mm512_sub_ps(_mm512_mul_ps(before, factor), base)));
+                               exp2_falling_16(_mm512_mul_ps(_mm512_sub_ps(before, base), factor)));
         _mm512_mask_storeu_ps(bases + r, some, base);
         _mm512_mask_storeu_ps(downs + r, some, down);
         _mm512_mask_storeu_ps(largest + r, some, top);
@@ -205,8 +205,10 @@ absorb_wide(float *s, int64_t rows, int64_t count, float *largest, float *sum, f
         __m512 even = _mm512_setzero_ps(), odd = even;
         int64_t i = 0;
         for (; i + 2 * LANES <= count; i += 2 * LANES) {
-            const __m512 a = exp2_falling_16(_mm512_fmsub_ps(_mm512_loadu_ps(own + i), factor, base)),
-                         b = exp2_falling_16(_mm512_fmsub_ps(_mm512_loadu_ps(own + i + LANES), factor, base));
+            const __m512 a = exp2_falling_16(
+                             _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(own + i), base), factor)),
+                         b = exp2_falling_16(
+                             _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(own + i + LANES), base), factor));
             _mm512_storeu_ps(own + i, a);
             _mm512_storeu_ps(own + i + LANES, b);
             even = _mm512_add_ps(even, a);
@@ -215,7 +217,8 @@ absorb_wide(float *s, int64_t rows, int64_t count, float *largest, float *sum, f
         for (; i < count; i += LANES) {
             const __mmask16 some = rt_first_lanes_16(count - i);
             const __m512 a = _mm512_maskz_mov_ps(
-                some, exp2_falling_16(_mm512_fmsub_ps(_mm512_maskz_loadu_ps(some, own + i), factor, base)));
+                some, exp2_falling_16(
+                          _mm512_mul_ps(_mm512_sub_ps(_mm512_maskz_loadu_ps(some, own + i), base), factor)));
             _mm512_mask_storeu_ps(own + i, some, a);
             even = _mm512_add_ps(even, a);
         }
