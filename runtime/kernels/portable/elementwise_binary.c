@@ -6,6 +6,7 @@
  * of the divisor, with it that of the dividend. Min and Max give NaN where either operand is one. The mixed
  * types of Pow are in pow.c. Half precision is computed in float, a block at a time.
  */
+#include "runtime/kernels/portable/binary_halves.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/pow.h"
 #include "runtime/kernels/portable/vector_math.h"
@@ -265,6 +266,7 @@ typedef struct binary_state {
     binary_mode mode;
     op_dtype dtype; /* of the left operand */
     bool half_result;
+    rt_binary_halves_function *halves; /* in registers; NULL: by way of floats in memory */
     size_t left_size, right_size, to_size;
     op_dtype right_dtype;
     rt_loop loop; /* of what is not a single run */
@@ -283,6 +285,11 @@ static void row_half(const binary_context *context, const int64_t offsets[], int
     const binary_state *state = context->state;
     const uint16_t *left = (const uint16_t *)(const void *)context->left + offsets[1];
     const uint16_t *right = (const uint16_t *)(const void *)context->right + offsets[2];
+    if (state->halves) {
+        state->halves((uint16_t *)(void *)context->to + offsets[0], left, right, length, mode == LEFT_SINGLE,
+                      mode == RIGHT_SINGLE);
+        return;
+    }
     _Alignas(RT_ALIGNMENT) float a[RT_HALF_BLOCK], b[RT_HALF_BLOCK];
     for (int64_t i = 0; i < length; i += RT_HALF_BLOCK) {
         int64_t count = length - i < RT_HALF_BLOCK ? length - i : RT_HALF_BLOCK;
@@ -521,6 +528,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     state->dtype = left->dtype;
     state->right_dtype = right->dtype;
     state->half_result = rt_is_half(to->dtype);
+    state->halves = rt_binary_halves(call->code, left->dtype);
     state->left_size = op_dtype_bytes(left->dtype);
     state->right_size = op_dtype_bytes(right->dtype);
     state->to_size = op_dtype_bytes(to->dtype);

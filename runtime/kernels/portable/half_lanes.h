@@ -57,6 +57,31 @@ rt_brains_8(__m256 floats) {
 #define RT_STORE_BRAIN_16(floats, to)                                                                        \
     _mm256_storeu_si256((__m256i *)(void *)(to), _mm512_cvtepi32_epi16(rt_brains_16(floats)))
 #define RT_STORE_BRAIN_8(floats, to) _mm_storeu_si128((__m128i *)(void *)(to), rt_brains_8(floats))
+
+/* The bits of rt_half_load, also of a NaN: the instruction makes it quiet. */
+__attribute__((target("avx512f,avx512bw,avx512vl"))) static inline __attribute__((always_inline)) __m512
+rt_widened_16(__m256i halves) {
+    const __m512 wide = _mm512_cvtph_ps(halves);
+    const __mmask16 nan = _mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q);
+    if (__builtin_expect(nan == 0, 1)) return wide;
+    const __m512i words = _mm512_cvtepu16_epi32(halves),
+                  sign = _mm512_slli_epi32(_mm512_and_si512(words, _mm512_set1_epi32(0x8000)), 16),
+                  rest = _mm512_slli_epi32(_mm512_and_si512(words, _mm512_set1_epi32(0x7fff)), 13),
+                  kept = _mm512_or_si512(_mm512_or_si512(sign, rest), _mm512_set1_epi32(0x7f800000));
+    return _mm512_mask_mov_ps(wide, nan, _mm512_castsi512_ps(kept));
+}
+
+/* And of rt_half_store: a NaN keeps its sign alone. */
+__attribute__((target("avx512f,avx512bw,avx512vl"))) static inline __attribute__((always_inline)) __m256i
+rt_narrowed_16(__m512 wide) {
+    const __m256i halves = _mm512_cvtps_ph(wide, RT_ROUND_HALF);
+    const __mmask16 nan = _mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q);
+    if (__builtin_expect(nan == 0, 1)) return halves;
+    const __m512i upper = _mm512_srli_epi32(_mm512_castps_si512(wide), 16),
+                  sign = _mm512_and_si512(upper, _mm512_set1_epi32(0x8000)),
+                  one = _mm512_or_si512(sign, _mm512_set1_epi32(0x7e00));
+    return _mm256_mask_mov_epi16(halves, nan, _mm512_cvtepi32_epi16(one));
+}
 #endif
 
 #endif

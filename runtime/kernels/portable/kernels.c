@@ -83,29 +83,6 @@ static bool has_halves_256(void) {
     return __builtin_cpu_supports("avx2") && rt_has_half_conversions();
 }
 
-/* The same bits, also of a NaN: the instruction makes it quiet. */
-AVX512 static inline __attribute__((always_inline)) __m512 widened(__m256i halves) {
-    const __m512 wide = _mm512_cvtph_ps(halves);
-    const __mmask16 nan = _mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q);
-    if (__builtin_expect(nan == 0, 1)) return wide;
-    const __m512i words = _mm512_cvtepu16_epi32(halves),
-                  sign = _mm512_slli_epi32(_mm512_and_si512(words, _mm512_set1_epi32(0x8000)), 16),
-                  rest = _mm512_slli_epi32(_mm512_and_si512(words, _mm512_set1_epi32(0x7fff)), 13),
-                  kept = _mm512_or_si512(_mm512_or_si512(sign, rest), _mm512_set1_epi32(0x7f800000));
-    return _mm512_mask_mov_ps(wide, nan, _mm512_castsi512_ps(kept));
-}
-
-/* And the way back: a NaN keeps its sign alone. */
-AVX512 static inline __attribute__((always_inline)) __m256i narrowed(__m512 wide) {
-    const __m256i halves = _mm512_cvtps_ph(wide, RT_ROUND_HALF);
-    const __mmask16 nan = _mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q);
-    if (__builtin_expect(nan == 0, 1)) return halves;
-    const __m512i upper = _mm512_srli_epi32(_mm512_castps_si512(wide), 16),
-                  sign = _mm512_and_si512(upper, _mm512_set1_epi32(0x8000)),
-                  one = _mm512_or_si512(sign, _mm512_set1_epi32(0x7e00));
-    return _mm256_mask_mov_epi16(halves, nan, _mm512_cvtepi32_epi16(one));
-}
-
 /* Converts 16 elements at a time. Fewer, the last ones, are written through a mask, which takes longer. */
 #define CONVERT_512(name, target, source, ALL, SOME)                                                         \
     AVX512 static void name(target *to, const source *from, int64_t count) {                                 \
@@ -115,12 +92,13 @@ AVX512 static inline __attribute__((always_inline)) __m256i narrowed(__m512 wide
     }
 
 #define WIDEN_HALVES(from, to)                                                                               \
-    _mm512_storeu_ps(to, widened(_mm256_loadu_si256((const __m256i *)(const void *)(from))))
+    _mm512_storeu_ps(to, rt_widened_16(_mm256_loadu_si256((const __m256i *)(const void *)(from))))
 #define WIDEN_SOME_HALVES(from, to, lanes)                                                                   \
-    _mm512_mask_storeu_ps(to, lanes, widened(_mm256_maskz_loadu_epi16(lanes, from)))
-#define NARROW_HALVES(from, to) _mm256_storeu_si256((__m256i *)(void *)(to), narrowed(_mm512_loadu_ps(from)))
+    _mm512_mask_storeu_ps(to, lanes, rt_widened_16(_mm256_maskz_loadu_epi16(lanes, from)))
+#define NARROW_HALVES(from, to)                                                                              \
+    _mm256_storeu_si256((__m256i *)(void *)(to), rt_narrowed_16(_mm512_loadu_ps(from)))
 #define NARROW_SOME_HALVES(from, to, lanes)                                                                  \
-    _mm256_mask_storeu_epi16(to, lanes, narrowed(_mm512_maskz_loadu_ps(lanes, from)))
+    _mm256_mask_storeu_epi16(to, lanes, rt_narrowed_16(_mm512_maskz_loadu_ps(lanes, from)))
 #define WIDEN_BRAINS(from, to) _mm512_storeu_ps(to, RT_LOAD_BRAIN_16(, from))
 #define WIDEN_SOME_BRAINS(from, to, lanes)                                                                   \
     _mm512_mask_storeu_epi32(                                                                                \

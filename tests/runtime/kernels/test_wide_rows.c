@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_wide_rows.c: pools over rows, reductions of rows, matrices that are turned, what is repeated, casts and remainders, of all lengths,
  * where registers begin, end and are not full, with NaNs and the ends of ranges among the numbers: what loops give that are written here. */
+#include "runtime/kernels/portable/kernels.h"
 #include "tests/support/application.h"
 #include <math.h>
 #include <setjmp.h>
@@ -81,6 +82,37 @@ static void rows_of_halves_become_numbers(void **state) {
                          BASE_OK);
         assert_int_equal(prepared.scratch_bytes == 0, length <= 4096);
         rt_kernel_release(&prepared);
+        application_free(&app);
+    }
+}
+
+/* Two numbers of 16 bits, of all kinds, in rows of any length, or one of them beside all: what floats give, rounded once. */
+static void pairs_of_halves(void **state) {
+    (void)state;
+    static const op_code codes[] = {OP_ADD, OP_SUB, OP_MUL, OP_DIV};
+    for (uint64_t round = 0; round < 240; round++) {
+        uint64_t seed = round + 1;
+        const op_code code = codes[round % 4];
+        const op_dtype dtype = round / 4 % 2 ? OP_FLOAT16 : OP_BFLOAT16;
+        const int64_t count = round % 5 ? random_range(&seed, 2, 50) : 1000;
+        const int64_t left = round / 8 % 3 == 1 ? 1 : count, right = round / 8 % 3 == 2 ? 1 : count;
+        application app;
+        application_init(&app, code);
+        uint16_t *a = application_input(&app, dtype, 1, DIMS(left)),
+                 *b = application_input(&app, dtype, 1, DIMS(right));
+        for (int64_t i = 0; i < left; i++) a[i] = (uint16_t)random_range(&seed, 0, 0xffff);
+        for (int64_t i = 0; i < right; i++) b[i] = (uint16_t)random_range(&seed, 0, 0xffff);
+        application_run(&app, "portable.elementwise_binary", 1);
+        for (int64_t i = 0; i < count; i++) {
+            float x, y, z;
+            uint16_t want;
+            rt_half_load(dtype, &x, &a[left == 1 ? 0 : i], 1);
+            rt_half_load(dtype, &y, &b[right == 1 ? 0 : i], 1);
+            if (isnan(x) && isnan(y)) continue; /* whose sign it has is nobody's promise */
+            z = code == OP_ADD ? x + y : code == OP_SUB ? x - y : code == OP_MUL ? x * y : x / y;
+            rt_half_store(dtype, &want, &z, 1);
+            assert_int_equal(((const uint16_t *)app.outputs[0].data)[i], want);
+        }
         application_free(&app);
     }
 }
@@ -310,13 +342,11 @@ static void remainders_of_integers(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_of_halves_become_numbers),
-                                       cmocka_unit_test(rows_become_numbers),
-                                       cmocka_unit_test(windows_along_rows),
-                                       cmocka_unit_test(matrices_are_turned),
-                                       cmocka_unit_test(tiles_repeat),
-                                       cmocka_unit_test(floats_become_integers),
-                                       cmocka_unit_test(remainders_of_floats),
-                                       cmocka_unit_test(remainders_of_integers)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pairs_of_halves),        cmocka_unit_test(rows_of_halves_become_numbers),
+        cmocka_unit_test(rows_become_numbers),    cmocka_unit_test(windows_along_rows),
+        cmocka_unit_test(matrices_are_turned),    cmocka_unit_test(tiles_repeat),
+        cmocka_unit_test(floats_become_integers), cmocka_unit_test(remainders_of_floats),
+        cmocka_unit_test(remainders_of_integers)};
     return cmocka_run_group_tests_name("wide_rows", tests, NULL, NULL);
 }
