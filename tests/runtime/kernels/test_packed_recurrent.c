@@ -316,6 +316,40 @@ static void extremes_are_the_same(void **state) {
     }
 }
 
+/* A sequence that is longer than the tensor, and one of less than nothing. */
+static void lengths_are_checked(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        application app;
+        uint64_t seed = 3;
+        op_call call;
+        op_tensor inputs[APPLICATION_INPUTS];
+        rt_prepared prepared;
+        const recurrence k = {.code = OP_LSTM,
+                              .sequence = 4,
+                              .batch = 2,
+                              .input = 8,
+                              .hidden = 16,
+                              .directions = 1,
+                              .gates = 4,
+                              .lengths = true};
+        begin(&app, &k, &seed);
+        assert_int_equal(application_infer(&app), BASE_OK);
+        application_run(&app, "portable.recurrent", 1);
+        pack(&app, &call, inputs);
+        ((int32_t *)app.inputs[4].data)[1] = i ? 5 : -1;
+        assert_int_equal(
+            rt_kernel_prepare(kernel_of(&app), &call, &one_thread, &app.arena, &prepared, &app.report),
+            BASE_OK);
+        void *scratch = application_memory(&app, prepared.scratch_bytes);
+        assert_int_equal(prepared.run(&prepared, call.inputs, app.outputs, scratch, &app.report),
+                         BASE_INVALID);
+        assert_non_null(strstr(app.report.text, "of batch 1 is outside 0 to 4"));
+        rt_kernel_release(&prepared);
+        application_free(&app);
+    }
+}
+
 /* What has no place for its weights, or another cell. */
 static void others_are_refused(void **state) {
     (void)state;
@@ -351,6 +385,7 @@ static void others_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(computes_the_same), cmocka_unit_test(halves_are_rounded_once),
-        cmocka_unit_test(extremes_are_the_same), cmocka_unit_test(others_are_refused)};
+        cmocka_unit_test(extremes_are_the_same), cmocka_unit_test(lengths_are_checked),
+        cmocka_unit_test(others_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
