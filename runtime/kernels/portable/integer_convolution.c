@@ -339,6 +339,16 @@ static int64_t find_runs(const integer_convolution *shape, int64_t position, int
     return found;
 }
 
+static rt_requantization requantization_of(const integer_convolution_job *job, int64_t filter) {
+    const integer_convolution *shape = job->shape;
+    return (rt_requantization){.bias = job->bias ? job->bias[filter] : 0,
+                               .a_scale = job->x_scale[0],
+                               .b_scale = job->w_scale + (shape->scale_each ? filter : 0),
+                               .y_scale = job->y_scale[0],
+                               .dtype = shape->y_dtype,
+                               .zero = rt_byte_load(shape->y_dtype, job->y_zero, 0)};
+}
+
 /* Sums of one filter at `count` positions, in whole panels, to their places in the result. */
 static void finish_row(const integer_convolution_job *job, int64_t filter, int64_t count, const int32_t *sums,
                        const run_of_results *runs, int64_t run_count) {
@@ -351,12 +361,7 @@ static void finish_row(const integer_convolution_job *job, int64_t filter, int64
         }
         return;
     }
-    const rt_requantization how = {.bias = job->bias ? job->bias[filter] : 0,
-                                   .a_scale = job->x_scale[0],
-                                   .b_scale = job->w_scale + (shape->scale_each ? filter : 0),
-                                   .y_scale = job->y_scale[0],
-                                   .dtype = shape->y_dtype,
-                                   .zero = rt_byte_load(shape->y_dtype, job->y_zero, 0)};
+    const rt_requantization how = requantization_of(job, filter);
     if (run_count == 1 && runs[0].count % RT_INTEGER_PANEL == 0) {
         rt_requantize(&how, sums + runs[0].from, runs[0].count, job->y + base + runs[0].to);
         return;
@@ -477,30 +482,44 @@ static void floats_of(op_dtype dtype, const uint8_t *x, int64_t count, int32_t z
     else floats_of_unsigned(x, count, (float)zero, to);
 }
 
+/* Sums of a map, which are integers in float. */
+static void finish_map(const integer_convolution_job *job, int64_t filter, const float *map) {
+    const int64_t size = job->shape->output_size;
+    int32_t sums[RT_INTEGER_COLUMNS];
+    for (int64_t at = 0; at < size; at += RT_INTEGER_COLUMNS) {
+        const int64_t count = size - at < RT_INTEGER_COLUMNS ? size - at : RT_INTEGER_COLUMNS;
+        const run_of_results all = {0, (int32_t)count, at};
+        sums_of_floats(map + at, count, sums);
+        finish_row(job, filter, count, sums, &all, 1);
+    }
+}
+
 static void stencil_member(void *context, int member, int members) {
     const integer_convolution_job *job = context;
     const integer_convolution *shape = job->shape;
-    const rt_stencil_end end = {0, -INFINITY, INFINITY};
     char *scratch = job->scratch + (size_t)member * shape->scratch_each;
     float *channel = (float *)(void *)scratch, *map = (float *)(void *)(scratch + shape->channel_floats),
           weights[STENCIL_TAPS];
     void *rest = scratch + shape->channel_floats + shape->map_floats;
-    int32_t sums[RT_INTEGER_COLUMNS];
     rt_stencil_begin(&shape->stencil, rest);
     for (int64_t group = member; group < shape->group; group += members) {
         floats_of(shape->x_dtype, job->x + group * shape->input_size, shape->input_size, job->x_zero,
                   channel);
         for (int64_t filter = group * shape->filters; filter < (group + 1) * shape->filters; filter++) {
+            /* A bias with which sums stay exact is added to them at once. */
+            const int64_t bias = job->bias ? job->bias[filter] : 0,
+                          most = (bias < 0 ? -bias : bias) + shape->kernel_size * 255 * 255;
+            const bool biased = shape->quantized && most <= 1 << 24;
+            const rt_stencil_end end = {biased ? (float)bias : 0, -INFINITY, INFINITY};
             floats_of(shape->w_dtype, job->w + filter * shape->kernel_size, shape->kernel_size,
                       filter_zero(job, filter), weights);
             rt_stencil_run(&shape->stencil, channel, weights, map, false, &end, rest);
-            for (int64_t at = 0; at < shape->output_size; at += RT_INTEGER_COLUMNS) {
-                const int64_t left = shape->output_size - at,
-                              count = left < RT_INTEGER_COLUMNS ? left : RT_INTEGER_COLUMNS;
-                const run_of_results all = {0, (int32_t)count, at};
-                sums_of_floats(map + at, count, sums);
-                finish_row(job, filter, count, sums, &all, 1);
-            }
+            const rt_requantization how = biased ? requantization_of(job, filter) : (rt_requantization){0};
+            if (biased)
+                rt_requantize_floats(&how, map, shape->output_size,
+                                     job->y + (job->image * shape->group * shape->filters + filter) *
+                                                  shape->output_size);
+            else finish_map(job, filter, map);
         }
     }
 }

@@ -92,5 +92,7 @@ typedef struct rt_requantization {
     int32_t zero;
 } rt_requantization;
 void rt_requantize(const rt_requantization *how, const int32_t *sums, int64_t count, void *y);
+/* The same of sums that are floats, exact, with the bias in them; one b_scale. */
+void rt_requantize_floats(const rt_requantization *how, const float *sums, int64_t count, void *y);
 
 #endif
