@@ -700,7 +700,8 @@ static bool tabulate_shifts(integer_convolution *shape, base_arena *arena) {
 static bool size_scratch(integer_convolution *shape, int threads, size_t *bytes) {
     const int64_t columns = shape->positions < shape->columns_each ? shape->positions : shape->columns_each;
     size_t copy, members;
-    shape->scratch_each = rt_integer_scratch(shape->rows_each, columns, shape->channels * shape->kernel_size);
+    shape->scratch_each =
+        rt_integer_scratch(shape->rows_each, columns, shape->channels * shape->kernel_size, false);
     shape->image_bytes = 0;
     if (shape->form == IMAGE_COPIED) {
         int64_t channels = shape->group * shape->channels, group_bytes;

@@ -226,7 +226,7 @@ static size_t scratch_of(const integer_matmul *shape) {
     const int64_t each = columns_of(shape), columns = product->columns < each ? product->columns : each;
     if (!is_thin(shape)) {
         const int64_t rows = product->rows < RT_INTEGER_ROWS ? product->rows : RT_INTEGER_ROWS;
-        return rt_integer_scratch(rows, columns, product->depth);
+        return rt_integer_scratch(rows, columns, product->depth, shape->packed);
     }
     return ((size_t)columns * sizeof(uint32_t) + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
 }

@@ -33,11 +33,11 @@ typedef struct parts {
         by_strips; /* the whole depth is copied at once: sums of a strip are complete, and those of others need not be kept */
 } parts;
 
-static parts divide(int64_t rows, int64_t columns, int64_t depth) {
+static parts divide(int64_t rows, int64_t columns, int64_t depth, bool packed) {
     const int64_t deep = least(2 * round_up(depth, 4), DEPTH_QUADS);
     parts made = {.pitch = round_up(columns, RT_INTEGER_PANEL), .by_strips = depth <= DEPTH_PAIRS};
     const int64_t kept = made.by_strips ? least(rows, STRIP) : rows;
-    made.strip = (size_t)(made.pitch * deep);
+    made.strip = packed ? 0 : (size_t)(made.pitch * deep);
     made.sums = made.strip + (size_t)(STRIP * round_up(deep, RT_ALIGNMENT));
     made.row_sums = made.sums + (size_t)(kept * made.pitch) * sizeof(int32_t);
     made.column_sums = made.row_sums + (size_t)round_up(rows, RT_INTEGER_PANEL) * sizeof(int32_t);
@@ -52,8 +52,8 @@ int64_t rt_integer_columns(int64_t rows, int64_t depth, bool small) {
     return columns;
 }
 
-size_t rt_integer_scratch(int64_t rows, int64_t columns, int64_t depth) {
-    return divide(rows, columns, depth).end;
+size_t rt_integer_scratch(int64_t rows, int64_t columns, int64_t depth, bool packed) {
+    return divide(rows, columns, depth, packed).end;
 }
 
 bool rt_integer_is_empty(const op_call *call) {
@@ -685,7 +685,7 @@ bool rt_integer_packs(void) {
 }
 
 void rt_integer_block_run(const rt_integer_block *block, void *scratch) {
-    const parts places = divide(block->rows, block->columns, block->depth);
+    const parts places = divide(block->rows, block->columns, block->depth, block->packed != NULL);
     if (block->depth == 0) {
         int32_t *zeros = (int32_t *)(void *)((char *)scratch + places.sums);
         memset(zeros, 0, (size_t)places.pitch * sizeof *zeros);

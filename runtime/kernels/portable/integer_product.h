@@ -57,8 +57,8 @@ bool rt_integer_is_empty(const op_call *call);
 /* How many columns of a product like this a block should have: more where each is little work. `small`: scratch counts more than time, and
  * products so deep that all their sums are kept have fewer. */
 int64_t rt_integer_columns(int64_t rows, int64_t depth, bool small);
-/* Scratch that a block of this size needs, a multiple of RT_ALIGNMENT. */
-size_t rt_integer_scratch(int64_t rows, int64_t columns, int64_t depth);
+/* Scratch that a block of this size needs, a multiple of RT_ALIGNMENT; less where B is packed already. */
+size_t rt_integer_scratch(int64_t rows, int64_t columns, int64_t depth, bool packed);
 /* Computes the block in the scratch, and hands its sums to `finish`. */
 void rt_integer_block_run(const rt_integer_block *block, void *scratch);
 
