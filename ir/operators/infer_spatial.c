@@ -113,6 +113,24 @@ base_status op_infer_convolution(op_call *call, base_report *report) {
     return BASE_OK;
 }
 
+base_status op_infer_rows_convolution(op_call *call, base_report *report) {
+    base_status status = op_check_input(call, 0, OP_SET(OP_FLOAT), report);
+    if (status == BASE_OK) status = op_check_same(call, 1, 0, report);
+    if (status == BASE_OK) status = op_check_input(call, 2, OP_SET(OP_INT64), report);
+    if (status == BASE_OK && op_input_present(call, 3)) status = op_check_same(call, 3, 0, report);
+    const int64_t rows = op_attribute_integer(&call->attributes, "rows", 0);
+    const op_shape *image = &call->inputs[0].type.shape, *first = &call->inputs[2].type.shape;
+    op_shape shape;
+    if (status == BASE_OK) status = op_convolution_shape(call, 1, 3, SPATIAL, &shape, report);
+    if (status != BASE_OK) return status;
+    if (rows < 1 || (image->rank >= 0 && (image->rank != 4 || differ(image->dims[0], 1))) ||
+        (first->rank >= 0 && (first->rank != 1 || differ(first->dims[0], 1))))
+        return base_fail(report, BASE_INVALID, "expected one image, the number of a row, and rows to make");
+    if (shape.rank == 4) shape.dims[2] = rows;
+    op_output_set(call, 0, OP_FLOAT, &shape);
+    return BASE_OK;
+}
+
 base_status op_infer_pool(op_call *call, base_report *report) {
     bool maximum = call->code == OP_MAX_POOL;
     unsigned accepted = OP_SET_FLOATS;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* channels_last.c: see channels_last.h. */
 #include "passes/bands/channels_last.h"
+#include "runtime/kernels/portable/cost.h"
+#include "runtime/kernels/portable/rows_convolution.h"
 #include <string.h>
 
 static bool is_image(const ir_node *node, uint32_t input) {
@@ -86,6 +88,13 @@ bool band_keeps_channels_last(const ir_node *node, const rt_environment *environ
            packing_kernel(node, &call, environment, arena);
 }
 
+bool band_reads_in_place(const ir_node *node, const rt_environment *environment, base_arena *arena) {
+    op_call call;
+    const ir_value *weights = node->code == OP_CONV ? ir_input(node, 1) : NULL;
+    return weights && weights->constant && weights->type.layout == OP_LAYOUT_PACKED && is_image(node, 0) &&
+           rt_has_wide_vectors(environment) && ir_node_call(node, arena, &call) && rt_rows_convolution_stands_for(&call);
+}
+
 /* ---- carried out --------------------------------------------------------------------------------------- */
 
 typedef struct relayer {
@@ -97,6 +106,7 @@ typedef struct relayer {
     ir_graph *graph;
     size_t node_count;
     bool *inside;         /* by node id, of the nodes that there were */
+    bool *in_place;       /* likewise: it reads its image in place */
     ir_value **reordered; /* by value id: what comes from outside, with channels innermost */
     size_t value_count;
     ir_node *first, *last;
@@ -115,6 +125,9 @@ static base_status repack(const relayer *r, ir_node *node) {
         return base_fail_memory(r->report);
     const rt_kernel *kernel = packing_kernel(node, &after, r->environment, r->arena);
     if (!kernel) return base_fail(r->report, BASE_INVALID, "channels cannot be innermost here");
+    const bool in_place = r->in_place[node->id.index];
+    if (in_place)
+        ((op_tensor *)&after.inputs[1])->type.packed_bytes = rt_rows_convolution_packed_bytes(&weights->type.shape);
     op_tensor plain = weights->constant->tensor;
     plain.type.layout = OP_LAYOUT_ROW_MAJOR;
     plain.type.packed_bytes = 0;
@@ -133,12 +146,20 @@ static base_status repack(const relayer *r, ir_node *node) {
     ir_node_context(node, r->report);
     base_status status =
         kernel->unpack(&before, r->environment, 1, &weights->constant->tensor, plain.data, r->report);
-    if (status == BASE_OK) status = kernel->pack(&after, r->environment, 1, &plain, data, r->report);
+    if (in_place && status == BASE_OK) rt_rows_convolution_pack(&plain.type.shape, plain.data, data);
+    else if (status == BASE_OK) status = kernel->pack(&after, r->environment, 1, &plain, data, r->report);
     base_report_context(r->report, NULL);
     if (status != BASE_OK) return status;
     if (!ir_node_set_input(node, 1, packed)) return base_fail_memory(r->report);
     if (!weights->uses) ir_constant_remove(r->module, weights);
     return BASE_OK;
+}
+
+/* Reorders of the region are looked through. */
+static ir_value *before_reorders(const relayer *r, ir_value *value) {
+    while (value->kind == IR_RESULT_OF_NODE && is_inside(r, value->node) && value->node->code == OP_REORDER)
+        value = ir_input(value->node, 0);
+    return value;
 }
 
 static ir_value *reorder(const relayer *r, ir_value *value, ir_node *before, const ir_node *origin,
@@ -153,11 +174,9 @@ static ir_value *reorder(const relayer *r, ir_value *value, ir_node *before, con
     return node ? ir_node_add_output(node, value->name, &type) : NULL;
 }
 
-/* What the node reads as image `value`, with channels innermost: Reorders of the region are looked through. */
+/* What the node reads as image `value`, with channels innermost. */
 static ir_value *in_layout(relayer *r, ir_value *value, ir_node *reader) {
-    while (value->kind == IR_RESULT_OF_NODE && is_inside(r, value->node) && value->node->code == OP_REORDER)
-        value = ir_input(value->node, 0);
-    if (value->type.layout == OP_LAYOUT_NHWC) return value;
+    if (value->type.layout == OP_LAYOUT_NHWC || r->in_place[reader->id.index]) return value;
     ir_value **known = &r->reordered[value->id.index];
     if (!*known) *known = reorder(r, value, reader, reader, OP_LAYOUT_NHWC);
     if (*known && reader == r->first) r->first = (*known)->node;
@@ -168,7 +187,7 @@ static base_status relay_node(relayer *r, ir_node *node) {
     base_status status = BASE_OK;
     for (uint32_t i = 0; i < node->input_count && status == BASE_OK; i++) {
         if (!ir_input(node, i) || !is_image(node, i)) continue;
-        ir_value *there = in_layout(r, ir_input(node, i), node);
+        ir_value *there = in_layout(r, before_reorders(r, ir_input(node, i)), node);
         if (!there || !ir_node_set_input(node, i, there)) status = base_fail_memory(r->report);
     }
     return status;
@@ -196,10 +215,7 @@ static base_status export(relayer *r, ir_node *node, op_layout layout) {
 
 /* A Reorder of the region: gone, if nobody outside reads it. */
 static base_status mend_reorder(relayer *r, ir_node *node) {
-    ir_value *source = ir_input(node, 0), *output = node->outputs[0];
-    while (source->kind == IR_RESULT_OF_NODE && is_inside(r, source->node) &&
-           source->node->code == OP_REORDER)
-        source = ir_input(source->node, 0);
+    ir_value *source = before_reorders(r, ir_input(node, 0)), *output = node->outputs[0];
     if (!ir_node_set_input(node, 0, source)) return base_fail_memory(r->report);
     if (output->uses && source->type.layout == output->type.layout) ir_value_replace(output, source);
     return BASE_OK;
@@ -231,14 +247,20 @@ base_status band_put_channels_last(ir_node **first, ir_node **last, const rt_env
     r.node_count = r.module->node_count;
     r.value_count = r.module->value_count;
     r.inside = BASE_ARRAY(arena, bool, r.node_count);
+    r.in_place = BASE_ARRAY(arena, bool, r.node_count);
     r.reordered = BASE_ARRAY(arena, ir_value *, r.value_count);
     op_layout *layouts = BASE_ARRAY(arena, op_layout, r.node_count);
-    if (!r.inside || !r.reordered || !layouts) return base_fail_memory(report);
+    if (!r.inside || !r.in_place || !r.reordered || !layouts) return base_fail_memory(report);
     base_status status = BASE_OK;
     ir_node *const end = (*last)->next;
     for (ir_node *node = *first; node != end; node = node->next) r.inside[node->id.index] = true;
-    for (ir_node *node = *first; node != end && status == BASE_OK; node = node->next)
-        if (node->code == OP_CONV) status = repack(&r, node);
+    for (ir_node *node = *first; node != end && status == BASE_OK; node = node->next) {
+        if (node->code != OP_CONV) continue;
+        const ir_value *image = ir_input(node, 0);
+        r.in_place[node->id.index] = !(image->kind == IR_RESULT_OF_NODE && is_inside(&r, image->node)) &&
+                                     band_reads_in_place(node, environment, arena);
+        status = repack(&r, node);
+    }
     for (ir_node *node = *first; node != end && status == BASE_OK; node = node->next) {
         if (node->code == OP_REORDER) continue;
         status = relay_node(&r, node);

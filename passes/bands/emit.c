@@ -430,9 +430,44 @@ static bool emit_put(emitter *e, const band_node *own, band_rows made) {
     return true;
 }
 
+/* What RowsConv has of the attributes of the Conv. */
+static op_attributes rows_attributes(emitter *e, const band_node *own, band_rows made) {
+    static const char *const kept[] = {"dilations",       "kernel_shape", "pads",      "strides",
+                                       "ouro.activation", "ouro.alpha",   "ouro.beta"};
+    const op_attributes all = window_attributes(e, own, 0, 0);
+    op_attributes attributes = {0};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept && e->status == BASE_OK; i++) {
+        const op_attribute *attribute = op_attribute_find(&all, kept[i]);
+        if (attribute) set(e, &attributes, attribute);
+    }
+    set_integer(e, &attributes, "rows", count_of(made));
+    return attributes;
+}
+
+/* A convolution of an image from outside, whose rows are read where they lie (channels_last.c). False: this is none. */
+static bool emit_in_place(emitter *e, const band_node *own, band_rows made) {
+    ir_node *node = own->node;
+    ir_value *output = node->outputs[0], *image = ir_input(node, 0);
+    if (node->code != OP_CONV || output->type.layout != OP_LAYOUT_NHWC || image->type.layout != OP_LAYOUT_ROW_MAJOR)
+        return false;
+    banded *tensor = find(e, image), *result = find(e, output);
+    e->origin = node;
+    if (!tensor || !result) return true; /* no memory */
+    const int64_t first = band_region_reads(own, 0, made).first;
+    ir_value *inputs[] = {tensor->over ? tensor->over->whole : image, ir_input(node, 1),
+                          in_band(e, integers_from(e, first, 1, 0), own->advance * own->window.stride),
+                          ir_input(node, 2)};
+    const op_type type = some_rows(output, count_of(made));
+    remember(e, result,
+             make(e, OP_ROWS_CONV, "rows of a band", rows_attributes(e, own, made), inputs[3] ? 4 : 3, inputs, output,
+                  &type),
+             made);
+    return true;
+}
+
 static void emit_node(emitter *e, const band_node *own, band_rows made) {
     ir_node *node = own->node;
-    if (emit_turned(e, own, made) || emit_put(e, own, made)) return;
+    if (emit_in_place(e, own, made) || emit_turned(e, own, made) || emit_put(e, own, made)) return;
     ir_value **inputs = BASE_ARRAY(e->arena, ir_value *, node->input_count);
     int64_t above = 0, below = 0;
     band_rows first = {0, 0}; /* of input 0 */

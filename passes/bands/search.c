@@ -21,6 +21,7 @@ typedef struct reading {
     bool together; /* rows of tokens: there is one channel */
     bool blocked;  /* its channels lie in blocks: to put them innermost is a copy of its own */
     bool apart;    /* each channel lies by itself: to put them innermost takes longer than a copy */
+    bool in_place; /* where channels are innermost otherwise: rows are read where they lie */
 } reading;
 
 /* What a faster kernel takes for some rows, by the scratch that it may have: half as much again from one entry to the next. */
@@ -152,7 +153,8 @@ static bool read_step(band_search *s, size_t n, const ir_node *node, const int32
                       (int32_t)i,
                       input->type.shape.dims[0] == 1 && input->type.shape.dims[1] == 1,
                       input->type.layout != OP_LAYOUT_ROW_MAJOR && input->type.layout != OP_LAYOUT_NHWC,
-                      input->type.layout == OP_LAYOUT_ROW_MAJOR && input->type.shape.dims[1] > 1};
+                      input->type.layout == OP_LAYOUT_ROW_MAJOR && input->type.shape.dims[1] > 1,
+                      i == 0 && band_reads_in_place(node, s->environment, arena)};
     }
     own->apart = !band_keeps_channels_last(node, s->environment, arena);
     return true;
@@ -398,6 +400,7 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
         double part;
         if (r->maker < (int32_t)first) {
             const int64_t count = rows.end - rows.first;
+            if (it->channels_last && r->in_place) continue;
             part = (double)(count < r->rows ? count : r->rows) * r->row_bytes;
             const bool reordered = it->channels_last && r->blocked;
             const bool turned = it->channels_last && r->apart;
