@@ -41,6 +41,7 @@ struct band_rates {
     double products; /* multiplications with addition, as in runtime/kernels/portable/cost.c */
     double copied;   /* bytes that are read or written within the caches */
     double step;     /* seconds that a step takes to begin */
+    double span;     /* seconds of a span of few bytes, among those that are copied */
     /* Maps of more than `near_bytes` are written to a cache that is further away, and read from there; those of more than `far_bytes` to
      * memory. What this takes more, by byte of the map, and which part of it is in the costs of the kinds already. */
     double near_bytes, far_bytes, near_seconds, far_seconds;
@@ -79,6 +80,7 @@ static const band_rates narrow = {.products = 50e9,
 static const band_rates wide = {.products = 125e9,
                                 .copied = 300e9,
                                 .step = 0.03e-6,
+                                .span = 1.2e-9,
                                 .near_bytes = 2 << 20,
                                 .far_bytes = 8 << 20,
                                 .near_seconds = 1 / 55e9,
@@ -90,12 +92,12 @@ static const band_rates wide = {.products = 125e9,
                                           [GROUPS] = {0.25e-6, 100e9, 7e9, 0, 0},
                                           [DEPTHWISE] = {0.17e-6, 60e9, 100e9, 0, 0},
                                           [PLANES] = {0.25e-6, 60e9, 1.2e9, 0, 0},
-                                          [INTEGERS] = {0.8e-6, 15e9, 16e9, 0, 3},
+                                          [INTEGERS] = {0.5e-6, 15e9, 11e9, 0, 3},
                                           [INTEGERS_DEPTHWISE] = {0.8e-6, 7e9, 0.27e9, 0, 1},
                                           [POOL] = {0.3e-6, 70e9, 0, 0, 0},
                                           [VIEW] = {0.1e-6, 400e9, 0, 0, 0},
-                                          [PRODUCT] = {0.3e-6, 100e9, 250e9, 0, 0},
-                                          [PRODUCT_ARRANGED] = {0.5e-6, 100e9, 13e9, 0, 0},
+                                          [PRODUCT] = {0.3e-6, 100e9, 900e9, 0, 0},
+                                          [PRODUCT_ARRANGED] = {0.25e-6, 100e9, 13e9, 0, 0},
                                           [NORMALIZATION] = {1.5e-6, 60e9, 0, 0, 0},
                                           [OTHER] = {0.1e-6, 80e9, 0, 0, 0}}};
 
@@ -113,12 +115,24 @@ double band_move_seconds(const band_rates *rates, double bytes) {
     return bytes / rates->kinds[OTHER].moved;
 }
 
-double band_copy_seconds(const band_rates *rates, double bytes) {
-    return bytes / rates->copied;
+double band_copy_seconds(const band_rates *rates, double bytes, double touched) {
+    /* More than this is not all in the second cache. */
+    static const double SECOND_CACHE = 768 << 10, SLOWER = 2;
+    return bytes / rates->copied * (rates->included || touched <= SECOND_CACHE ? 1 : SLOWER);
 }
 
 double band_step_seconds(const band_rates *rates) {
     return rates->step;
+}
+
+double band_span_seconds(const band_rates *rates, double spans) {
+    return spans * rates->span;
+}
+
+double band_begin_part(const band_rates *rates, double bytes) {
+    static const double LEAST = 0.15, CACHE = 1 << 20;
+    const double part = bytes / CACHE;
+    return rates->included || part >= 1 ? 1 : part > LEAST ? part : LEAST;
 }
 
 double band_file_seconds(double bytes) {
@@ -229,7 +243,8 @@ band_estimate band_estimate_node(const ir_node *node, bool by_rows, double bytes
         else if (!by_rows) weights += (double)read;
     }
     if (!by_rows) {
-        own.seconds = cost->call + moved / cost->moved + weights / rates->far_weights;
+        own.call = cost->call + weights / rates->far_weights;
+        own.seconds = own.call + moved / cost->moved;
         return own;
     }
     if (node->code == OP_MATMUL) own.seconds = product_seconds(node, threads, rates, &weights);
@@ -243,6 +258,8 @@ band_estimate band_estimate_node(const ir_node *node, bool by_rows, double bytes
     own.innermost = rates->included ? 0 : slower_innermost(node, of) * (own.seconds + moved / cost->moved);
     own.far = far_seconds(rates, bytes);
     own.again = cost->call + (cost->weights > 0 ? weights / cost->weights : 0);
+    /* Products take that long anywhere, and integer convolutions to arrange their weights. */
+    if (of != PRODUCT && of != PRODUCT_ARRANGED) own.call = cost->faster > 0 ? cost->call : own.again;
     own.seconds += moved / cost->moved + (rates->included ? 0 : own.again + own.far);
     own.again += own.seconds * cost->slower / (double)band_node_rows(node);
     return own;

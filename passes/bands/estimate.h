@@ -14,15 +14,22 @@ const band_rates *band_rates_of(const rt_environment *environment);
 double band_far_bytes(const band_rates *rates);
 /* What it takes to read or write so many bytes of maps, element by element. */
 double band_move_seconds(const band_rates *rates, double bytes);
-/* What copies of so many bytes within the caches, read and written, take, and what a step of a band takes to begin. */
-double band_copy_seconds(const band_rates *rates, double bytes);
+/* What copies of so many bytes within the caches, read and written, take, where windows are copied whole while `touched` bytes are in use; and
+ * what a step of a band takes to begin. */
+double band_copy_seconds(const band_rates *rates, double bytes, double touched);
 double band_step_seconds(const band_rates *rates);
+/* What copies of so many spans of few bytes each take more than others. */
+double band_span_seconds(const band_rates *rates, double spans);
+/* The part of its time that a step, or a kernel, takes to begin in a network of so many bytes, weights and maps: its code and what it looks up
+ * come from a nearer cache where the network is small. */
+double band_begin_part(const band_rates *rates, double bytes);
 /* One transfer of so many bytes to a file, or from it. */
 double band_file_seconds(double bytes);
 
 typedef struct band_estimate {
     double seconds;  /* of the whole */
     double again;    /* seconds that each band takes more: to begin, and to read weights and rows that others have read */
+    double call;     /* the part of both that a kernel takes to begin, where caches hold more than the network */
     double far;      /* seconds that are saved when what it makes is read while it is in a near cache */
     double innermost; /* seconds that the whole takes more where channels lie innermost */
     double scratch;  /* bytes, for the whole */

@@ -331,6 +331,8 @@ static base_status note(pass_context *context, const band_search *search, const 
 }
 
 static base_status band_within(pass_context *context, size_t limit, base_arena *arena) {
+    /* Bands that save less than this of the arena are not worth their time. */
+    static const double LEAST_SAVED = 0.98;
     trials t = {.best = {0}};
     struct pass_measured whole = {0};
     base_status status = measure(context, &t.best, &whole);
@@ -351,7 +353,7 @@ static base_status band_within(pass_context *context, size_t limit, base_arena *
         band_search_new(context->module, &context->options->environment, &savings, context->scratch);
     if (!search) return base_fail_memory(context->report);
     if (context->options->time_limit > 0) {
-        t.bytes = with_kernels;
+        t.bytes = (size_t)(LEAST_SAVED * (double)with_kernels);
         status = find_within_time(context, search, context->options->time_limit, MOST_ESTIMATES, &t);
     } else {
         status = limit ? find_within(context, search, limit, &t) : find_least(context, search, &t);

@@ -43,6 +43,7 @@ typedef struct step {
     reading *readings;
     int32_t all_from;    /* the last step that makes what is read as a whole; OUTSIDE */
     double row_bytes;    /* of all outputs */
+    double spans;        /* in how many places rows that follow one another lie; where channels are innermost, in one */
     double bytes;        /* of all outputs, in the arena */
     int32_t last_reader; /* the last step that reads an output */
     int32_t *readers;    /* all of them that read by rows, in order */
@@ -76,6 +77,7 @@ struct band_search {
     size_t edge_count, edge_capacity;
     int32_t *begins; /* by step: its first edge; -1 */
     double whole, least, seconds, saved;
+    double begin; /* the part of their time that steps take to begin here */
     const int32_t *numbers; /* by node id: its step */
     const rt_environment *environment;
     const band_rates *rates;
@@ -128,7 +130,11 @@ static bool read_step(band_search *s, size_t n, const ir_node *node, const int32
         own->is_result = own->is_result || is_result;
         if (last > own->last_reader) own->last_reader = last;
         if (!is_result) own->bytes += bytes_of(output);
-        if (own->supported) own->row_bytes += row_bytes_of(output);
+        if (!own->supported) continue;
+        own->row_bytes += row_bytes_of(output);
+        const int64_t block = output->type.layout == OP_LAYOUT_NHWC ? output->type.shape.dims[1]
+                                                                    : op_layout_block(output->type.layout);
+        if (block > 0) own->spans += (double)(output->type.shape.dims[0] * ((output->type.shape.dims[1] - 1) / block + 1));
     }
     own->estimate = band_estimate_node(node, own->supported, own->bytes, s->environment, arena);
     if (!own->supported) return true;
@@ -194,6 +200,24 @@ static double written_over(const band_search *s, size_t n) {
         }
     }
     return 0;
+}
+
+/* Steps of a small network begin sooner. */
+static void scale_beginnings(band_search *s) {
+    double bytes = s->whole;
+    for (size_t n = 0; n < s->count; n++)
+        for (uint32_t i = 0; i < s->steps[n].node->input_count; i++) {
+            const ir_value *input = ir_input(s->steps[n].node, i);
+            if (input && input->constant) bytes += bytes_of(input);
+        }
+    s->begin = band_begin_part(s->rates, bytes);
+    for (size_t n = 0; n < s->count; n++) {
+        band_estimate *of = &s->steps[n].estimate;
+        const double less = of->call * (1 - s->begin);
+        of->seconds -= less;
+        s->seconds -= less;
+        if (of->again > 0) of->again -= less;
+    }
 }
 
 static void find_live(band_search *s) {
@@ -297,6 +321,7 @@ typedef struct iteration {
     /* Bytes that copies read and write; rows of tokens lie together, and half of them are read where they lie. */
     double copied;
     double copies;      /* steps that copy rows */
+    double spans;       /* that they copy, of few bytes */
     double lost;        /* seconds that faster kernels save without bands, and not with them */
     bool fast;          /* there may be faster kernels */
     bool channels_last; /* rows lie one after another: made in windows, and read there */
@@ -304,6 +329,14 @@ typedef struct iteration {
 
 static void reach(iteration *it, double bytes) {
     if (bytes > it->peak) it->peak = bytes;
+}
+
+/* A step copies so many bytes of what `of` makes. */
+static void copy_rows(const step *of, double bytes, iteration *it) {
+    enum { FEW_BYTES = 64 };
+    it->copied += 2 * bytes;
+    it->copies++;
+    if (!it->channels_last && bytes < FEW_BYTES * of->spans) it->spans += of->spans;
 }
 
 static double made_bytes(const step *own) {
@@ -318,35 +351,23 @@ static double take_rows(step *t, band_rows rows, double row_bytes, iteration *it
         t->window_bytes = rows_bytes(t, t->end - t->low);
         reach(it, it->live + t->window_bytes - (it->channels_last ? made_bytes(t) : 0));
         it->live += t->window_bytes - made_bytes(t) - t->kept_bytes;
-        it->copied += 2 * (it->channels_last ? t->kept_bytes : t->window_bytes);
+        copy_rows(t, it->channels_last ? t->kept_bytes : t->window_bytes, it);
         /* Where the window ends before what was made does, that is cut off first. */
-        const bool cut = !it->channels_last && rows.end < t->end;
-        if (cut) it->copied += 2 * rows_bytes(t, rows.end - kept);
-        it->copies += cut ? 2 : 1;
+        if (!it->channels_last && rows.end < t->end) copy_rows(t, rows_bytes(t, rows.end - kept), it);
         return 0;
     }
     if (it->channels_last) return 0;
     const bool whole = rows.first == t->first && rows.end == t->end;
     const double part = whole ? 0 : (double)(rows.end - rows.first) * row_bytes;
-    it->copied += 2 * part;
-    it->copies += !whole;
+    if (!whole) copy_rows(t, part, it);
     return part;
 }
 
 /* Nobody reads the rows in this iteration any more: those for the next one stay. */
 static void leave(step *t, iteration *it) {
-    it->copies += t->kept_bytes > 0;
-    if (t->window_bytes > 0) {
-        reach(it, it->live + t->kept_bytes);
-        it->live += t->kept_bytes - t->window_bytes;
-        it->copied += 2 * t->kept_bytes;
-    } else {
-        if (t->kept_bytes > 0) {
-            reach(it, it->live + t->kept_bytes);
-            it->copied += 2 * t->kept_bytes;
-        }
-        it->live -= made_bytes(t);
-    }
+    if (t->kept_bytes > 0) copy_rows(t, t->kept_bytes, it);
+    if (t->window_bytes > 0 || t->kept_bytes > 0) reach(it, it->live + t->kept_bytes);
+    it->live -= t->window_bytes > 0 ? t->window_bytes - t->kept_bytes : made_bytes(t);
     t->window_bytes = 0;
 }
 
@@ -433,8 +454,7 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
     if (own->exported) {
         const op_shape *shape = &own->node->outputs[0]->type.shape;
         const bool together = shape->dims[0] == 1 && shape->dims[1] == 1;
-        it->copied += (together ? 1 : 2) * bytes; /* into another layout as well */
-        it->copies += 1;
+        copy_rows(own, together ? bytes / 2 : bytes, it); /* into another layout as well */
     }
     if (own->last_inside < 0) it->live -= bytes;
 }
@@ -489,6 +509,7 @@ static bool simulate(band_search *s, size_t first, size_t last, int64_t height, 
         if (own->exported && own->bytes > 0 && !is_written_over_input(s, n, first, last))
             it.live += own->bytes;
     }
+    const double outside = it.live;
     it.live += it.state;
     it.peak = it.live;
     if (it.live > most) return true; /* no use; and longer ones have no less */
@@ -503,8 +524,9 @@ static bool simulate(band_search *s, size_t first, size_t last, int64_t height, 
         if (!own->exported && !own->joins) more -= own->estimate.far;
         if (it.channels_last) more += own->estimate.innermost;
     }
-    more += bands * (band_copy_seconds(s->rates, it.copied) +
-                     ((double)(last - first + 4) + it.copies) * band_step_seconds(s->rates));
+    more += bands * (band_copy_seconds(s->rates, it.copied, it.channels_last ? 0 : it.peak - outside) +
+                     band_span_seconds(s->rates, it.spans) +
+                     ((double)(last - first + 4) + it.copies) * s->begin * band_step_seconds(s->rates));
     *made = (band_choice){first, last, height, it.peak, it.state, more + it.lost, it.lost, it.channels_last};
     return true;
 }
@@ -618,6 +640,7 @@ band_search *band_search_new(const ir_module *module, const rt_environment *envi
     if (!fine || !find_readers(s)) return NULL;
     scale_products(s, savings);
     find_live(s);
+    scale_beginnings(s);
     for (size_t n = 0; n < s->count && fine; n++) fine = !s->steps[n].supported || try_regions(s, n);
     return fine && find_least(s) ? s : NULL;
 }
