@@ -143,10 +143,9 @@ RT_CLONES_FUSED static void pack_values(const float *v, int64_t step, int64_t co
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HAS_WIDE __builtin_cpu_supports("avx512f")
 
-#define LOG2_E 1.44269504f
-
-/* 2^x of 16 numbers that are at most a little above 0; what would be subnormal is 0. The polynomial is within 1e-7 of 2^r, relative to it. */
-__attribute__((target("avx512f"))) static inline __m512 exp2_falling_16(__m512 x) {
+/* exp(score - base) of 16 numbers, which are up to 0; what would be subnormal is 0. The polynomial is within 1e-7 of 2^r, relative to it. */
+__attribute__((target("avx512f"))) static inline __m512 exp_falling_16(__m512 score, __m512 base) {
+    const __m512 x = _mm512_mul_ps(_mm512_sub_ps(score, base), _mm512_set1_ps(1.44269504f));
     const __m512 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
                  r = _mm512_sub_ps(x, n);
     __m512 p = _mm512_set1_ps(1.32647272e-3f);
@@ -160,8 +159,8 @@ __attribute__((target("avx512f"))) static inline __m512 exp2_falling_16(__m512 x
 }
 
 /* What absorb does, of scores of up to PART queries, which lie BLOCK apart. Step by step for all of them, without branches: what one query waits
- * for is filled with work on the next ones. The largest score has the weight 1, so that the
- * mean of values whose scores are equal is exact. */
+ * for is filled with work on the next ones. Exponents are those of 2; the largest score has a weight of
+ * exactly 1. */
 __attribute__((target("avx512f"))) static void
 absorb_wide(float *s, int64_t rows, int64_t count, float *largest, float *sum, float *o, int64_t width) {
     float tops[PART], bases[PART], downs[PART];
@@ -181,12 +180,10 @@ absorb_wide(float *s, int64_t rows, int64_t count, float *largest, float *sum, f
         const __m512 top = _mm512_maskz_loadu_ps(some, tops + r),
                      before = _mm512_maskz_loadu_ps(some, largest + r);
         /* Nothing was seen yet: the base is 0. */
-        const __m512 factor = _mm512_set1_ps(LOG2_E);
         const __m512 base =
             _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(top, _mm512_set1_ps(-INFINITY), _CMP_NEQ_UQ), top);
-        const __m512 down =
-            _mm512_mask_mov_ps(_mm512_set1_ps(1.0f), _mm512_cmp_ps_mask(before, top, _CMP_NEQ_UQ),
-                               exp2_falling_16(_mm512_mul_ps(_mm512_sub_ps(before, base), factor)));
+        const __m512 down = _mm512_mask_mov_ps(
+            _mm512_set1_ps(1.0f), _mm512_cmp_ps_mask(before, top, _CMP_NEQ_UQ), exp_falling_16(before, base));
         _mm512_mask_storeu_ps(bases + r, some, base);
         _mm512_mask_storeu_ps(downs + r, some, down);
         _mm512_mask_storeu_ps(largest + r, some, top);
@@ -201,14 +198,12 @@ absorb_wide(float *s, int64_t rows, int64_t count, float *largest, float *sum, f
     }
     for (int64_t r = 0; r < rows; r++) {
         float *own = s + r * BLOCK;
-        const __m512 base = _mm512_set1_ps(bases[r]), factor = _mm512_set1_ps(LOG2_E);
+        const __m512 base = _mm512_set1_ps(bases[r]);
         __m512 even = _mm512_setzero_ps(), odd = even;
         int64_t i = 0;
         for (; i + 2 * LANES <= count; i += 2 * LANES) {
-            const __m512 a = exp2_falling_16(
-                             _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(own + i), base), factor)),
-                         b = exp2_falling_16(
-                             _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(own + i + LANES), base), factor));
+            const __m512 a = exp_falling_16(_mm512_loadu_ps(own + i), base),
+                         b = exp_falling_16(_mm512_loadu_ps(own + i + LANES), base);
             _mm512_storeu_ps(own + i, a);
             _mm512_storeu_ps(own + i + LANES, b);
             even = _mm512_add_ps(even, a);
@@ -216,9 +211,8 @@ absorb_wide(float *s, int64_t rows, int64_t count, float *largest, float *sum, f
         }
         for (; i < count; i += LANES) {
             const __mmask16 some = rt_first_lanes_16(count - i);
-            const __m512 a = _mm512_maskz_mov_ps(
-                some, exp2_falling_16(
-                          _mm512_mul_ps(_mm512_sub_ps(_mm512_maskz_loadu_ps(some, own + i), base), factor)));
+            const __m512 a =
+                _mm512_maskz_mov_ps(some, exp_falling_16(_mm512_maskz_loadu_ps(some, own + i), base));
             _mm512_mask_storeu_ps(own + i, some, a);
             even = _mm512_add_ps(even, a);
         }

@@ -16,8 +16,8 @@ typedef struct attention_case {
     bool causal, lengths;
     int64_t offset, window;
     float softcap;
-    int scores; /* -1: not given out */
-    bool sinks; /* of each head one more key */
+    int scores;      /* -1: not given out */
+    bool sinks;      /* of each head one more key */
     op_dtype stored; /* of keys and values, where it is another */
 } attention_case;
 
@@ -291,9 +291,34 @@ static void test_refused(void **state) {
     application_expect_failure(&app, "input 6");
 }
 
+/* Two keys that are far better than all others, and as good as each other, share the weight: the result is exact. */
+static void test_equal_scores(void **state) {
+    (void)state;
+    enum { KEYS = 37, SIZE = 4, FIRST = 5, SECOND = 30 };
+    for (int64_t queries = 1; queries <= 25; queries += 6) {
+        application app;
+        application_init(&app, OP_ATTENTION);
+        float *q = application_input(&app, OP_FLOAT, 4, DIMS(1, 1, queries, SIZE)),
+              *k = application_input(&app, OP_FLOAT, 4, DIMS(1, 1, KEYS, SIZE)),
+              *v = application_input(&app, OP_FLOAT, 4, DIMS(1, 1, KEYS, SIZE));
+        for (int64_t i = 0; i < queries * SIZE; i++) q[i] = 1.1f + (float)(i / SIZE);
+        for (int i = 0; i < KEYS * SIZE; i++) {
+            const int key = i / SIZE;
+            k[i] = key == FIRST || key == SECOND ? 7.3f : -100.0f;
+            v[i] = (float)(i * 7 % 23) - 11;
+        }
+        application_run(&app, "portable.attention", 1);
+        const float *y = app.outputs[0].data;
+        for (int64_t i = 0; i < queries * SIZE; i++)
+            assert_true(y[i] == (v[FIRST * SIZE + i % SIZE] + v[SECOND * SIZE + i % SIZE]) / 2);
+        application_free(&app);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention), cmocka_unit_test(test_in_place),
-                                       cmocka_unit_test(test_nothing_seen),
-                                       cmocka_unit_test(test_only_sink_seen), cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_equal_scores),   cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_in_place),       cmocka_unit_test(test_nothing_seen),
+        cmocka_unit_test(test_only_sink_seen), cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
