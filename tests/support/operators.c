@@ -296,3 +296,13 @@ base_status test_apply(op_call *call, base_arena *arena, unsigned *in_place, bas
     }
     return BASE_OK;
 }
+
+op_tensor test_coarse_floats(base_arena *arena, uint32_t count) {
+    const op_shape shape = {.rank = 1, .dims = {count}};
+    const op_tensor made = test_tensor(arena, OP_FLOAT, &shape);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t bits = i * 4096u + 1234u;
+        memcpy((float *)made.data + i, &bits, sizeof bits);
+    }
+    return made;
+}

@@ -33,4 +33,7 @@ bool test_is_real(op_dtype dtype);
  * place gives the same bytes. *in_place collects which inputs that was tried for. */
 base_status test_apply(op_call *call, base_arena *arena, unsigned *in_place, base_report *report);
 
+/* Floats of all sizes and kinds, evenly over their bits. */
+op_tensor test_coarse_floats(base_arena *arena, uint32_t count);
+
 #endif
