@@ -254,6 +254,22 @@ static base_status attempt_within_time(pass_context *context, const band_search 
                : status;
 }
 
+/* The best choices may be quick enough with less memory for kernels than what these are given where nothing is said. */
+static base_status try_smaller_kernels(pass_context *context, double most, trials *t) {
+    enum { TURNS = 5 };
+    const band_choices choices = t->best;
+    double low = 0.75 * (double)t->bytes, high = (double)t->bytes;
+    base_status status = BASE_OK;
+    for (int turn = 0; turn < TURNS && status == BASE_OK && choices.count; turn++) {
+        const double arena = sqrt(low * high);
+        size_t bytes;
+        bool fits;
+        status = try_choices(context, &choices, (size_t)arena, most, t, &bytes, &fits);
+        *(fits && (double)bytes <= arena ? &high : &low) = arena;
+    }
+    return status;
+}
+
 enum { MOST_ESTIMATES = 24, FEW_ESTIMATES = 8 };
 
 /* The least arena whose plan takes at most `limit` times as long as without bands. Time falls as the arena grows, but not steadily: faster kernels fit into
@@ -281,7 +297,8 @@ static base_status find_within_time(pass_context *context, const band_search *se
         status = attempt_within_time(context, search, middle, most, &before, t);
         *(t->bytes < best || same_choices(&before, &t->best) ? &high : &low) = middle;
     }
-    return status;
+    /* Where no time is to be lost, none is given for memory. */
+    return status == BASE_OK && limit > 1 ? try_smaller_kernels(context, most, t) : status;
 }
 
 /* The cheapest that the arena takes: the estimate is lowered by as much as it was wrong. */
