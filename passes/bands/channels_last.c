@@ -92,7 +92,8 @@ bool band_reads_in_place(const ir_node *node, const rt_environment *environment,
     op_call call;
     const ir_value *weights = node->code == OP_CONV ? ir_input(node, 1) : NULL;
     return weights && weights->constant && weights->type.layout == OP_LAYOUT_PACKED && is_image(node, 0) &&
-           rt_has_wide_vectors(environment) && ir_node_call(node, arena, &call) && rt_rows_convolution_stands_for(&call);
+           rt_has_wide_vectors(environment) && ir_node_call(node, arena, &call) &&
+           rt_rows_convolution_stands_for(&call);
 }
 
 /* ---- carried out --------------------------------------------------------------------------------------- */
@@ -127,7 +128,8 @@ static base_status repack(const relayer *r, ir_node *node) {
     if (!kernel) return base_fail(r->report, BASE_INVALID, "channels cannot be innermost here");
     const bool in_place = r->in_place[node->id.index];
     if (in_place)
-        ((op_tensor *)&after.inputs[1])->type.packed_bytes = rt_rows_convolution_packed_bytes(&weights->type.shape);
+        ((op_tensor *)&after.inputs[1])->type.packed_bytes =
+            rt_rows_convolution_packed_bytes(&weights->type.shape);
     op_tensor plain = weights->constant->tensor;
     plain.type.layout = OP_LAYOUT_ROW_MAJOR;
     plain.type.packed_bytes = 0;
@@ -259,7 +261,11 @@ base_status band_put_channels_last(ir_node **first, ir_node **last, const rt_env
         const ir_value *image = ir_input(node, 0);
         r.in_place[node->id.index] = !(image->kind == IR_RESULT_OF_NODE && is_inside(&r, image->node)) &&
                                      band_reads_in_place(node, environment, arena);
-        status = repack(&r, node);
+        const op_attribute in_place = {
+            .name = "ouro.in_place", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1};
+        status = r.in_place[node->id.index] && !ir_attribute_set(r.module, &node->attributes, &in_place)
+                     ? base_fail_memory(report)
+                     : repack(&r, node);
     }
     for (ir_node *node = *first; node != end && status == BASE_OK; node = node->next) {
         if (node->code == OP_REORDER) continue;

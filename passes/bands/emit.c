@@ -432,7 +432,7 @@ static bool emit_put(emitter *e, const band_node *own, band_rows made) {
 
 /* What RowsConv has of the attributes of the Conv. */
 static op_attributes rows_attributes(emitter *e, const band_node *own, band_rows made) {
-    static const char *const kept[] = {"dilations",       "kernel_shape", "pads",      "strides",
+    static const char *const kept[] = {"dilations",       "kernel_shape", "pads",     "strides",
                                        "ouro.activation", "ouro.alpha",   "ouro.beta"};
     const op_attributes all = window_attributes(e, own, 0, 0);
     op_attributes attributes = {0};
@@ -448,8 +448,7 @@ static op_attributes rows_attributes(emitter *e, const band_node *own, band_rows
 static bool emit_in_place(emitter *e, const band_node *own, band_rows made) {
     ir_node *node = own->node;
     ir_value *output = node->outputs[0], *image = ir_input(node, 0);
-    if (node->code != OP_CONV || output->type.layout != OP_LAYOUT_NHWC || image->type.layout != OP_LAYOUT_ROW_MAJOR)
-        return false;
+    if (node->code != OP_CONV || !op_attribute_find(&node->attributes, "ouro.in_place")) return false;
     banded *tensor = find(e, image), *result = find(e, output);
     e->origin = node;
     if (!tensor || !result) return true; /* no memory */
@@ -459,8 +458,8 @@ static bool emit_in_place(emitter *e, const band_node *own, band_rows made) {
                           ir_input(node, 2)};
     const op_type type = some_rows(output, count_of(made));
     remember(e, result,
-             make(e, OP_ROWS_CONV, "rows of a band", rows_attributes(e, own, made), inputs[3] ? 4 : 3, inputs, output,
-                  &type),
+             make(e, OP_ROWS_CONV, "rows of a band", rows_attributes(e, own, made), inputs[3] ? 4 : 3, inputs,
+                  output, &type),
              made);
     return true;
 }

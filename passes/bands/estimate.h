@@ -27,13 +27,14 @@ double band_begin_part(const band_rates *rates, double bytes);
 double band_file_seconds(double bytes);
 
 typedef struct band_estimate {
-    double seconds;  /* of the whole */
-    double again;    /* seconds that each band takes more: to begin, and to read weights and rows that others have read */
-    double call;     /* the part of both that a kernel takes to begin, where caches hold more than the network */
-    double far;      /* seconds that are saved when what it makes is read while it is in a near cache */
+    double seconds; /* of the whole */
+    double
+        again; /* seconds that each band takes more: to begin, and to read weights and rows that others have read */
+    double call; /* the part of both that a kernel takes to begin, where caches hold more than the network */
+    double far;  /* seconds that are saved when what it makes is read while it is in a near cache */
     double innermost; /* seconds that the whole takes more where channels lie innermost */
-    double scratch;  /* bytes, for the whole */
-    double products; /* seconds of the products alone, of a convolution; 0 */
+    double scratch;   /* bytes, for the whole */
+    double products;  /* seconds of the products alone, of a convolution; 0 */
 } band_estimate;
 
 /* What a faster kernel takes for some rows. */

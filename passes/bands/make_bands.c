@@ -274,8 +274,8 @@ enum { MOST_ESTIMATES = 24, FEW_ESTIMATES = 8 };
 
 /* The least arena whose plan takes at most `limit` times as long as without bands. Time falls as the arena grows, but not steadily: faster kernels fit into
  * some bands and not into others. So estimates of all sizes are tried, and then those just below the best one. */
-static base_status find_within_time(pass_context *context, const band_search *search, double limit, int estimates,
-                                    trials *t) {
+static base_status find_within_time(pass_context *context, const band_search *search, double limit,
+                                    int estimates, trials *t) {
     enum { TURNS = 4 };
     const double least = band_search_least(search), saved = band_search_saved(search);
     const double step = pow(band_search_whole(search) / least, 1.0 / estimates);
@@ -445,7 +445,7 @@ base_status pass_make_bands(pass_context *context) {
     base_arena_init(&arena, context->scratch->allocator);
     base_status status = options->band_rows > 0 ? band_all(context, &arena)
                          : !limit               ? band_freely(context, &arena)
-                                                : band_within(context, limit == PASS_ARENA_LEAST ? 0 : limit, &arena);
+                                  : band_within(context, limit == PASS_ARENA_LEAST ? 0 : limit, &arena);
     base_arena_free(&arena);
     return status;
 }

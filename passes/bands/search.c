@@ -41,9 +41,10 @@ typedef struct step {
     int64_t rows;
     uint32_t reading_count;
     reading *readings;
-    int32_t all_from;    /* the last step that makes what is read as a whole; OUTSIDE */
-    double row_bytes;    /* of all outputs */
-    double spans;        /* in how many places rows that follow one another lie; where channels are innermost, in one */
+    int32_t all_from; /* the last step that makes what is read as a whole; OUTSIDE */
+    double row_bytes; /* of all outputs */
+    double
+        spans; /* in how many places rows that follow one another lie; where channels are innermost, in one */
     double bytes;        /* of all outputs, in the arena */
     int32_t last_reader; /* the last step that reads an output */
     int32_t *readers;    /* all of them that read by rows, in order */
@@ -77,7 +78,7 @@ struct band_search {
     size_t edge_count, edge_capacity;
     int32_t *begins; /* by step: its first edge; -1 */
     double whole, least, seconds, saved;
-    double begin; /* the part of their time that steps take to begin here */
+    double begin;           /* the part of their time that steps take to begin here */
     const int32_t *numbers; /* by node id: its step */
     const rt_environment *environment;
     const band_rates *rates;
@@ -134,7 +135,9 @@ static bool read_step(band_search *s, size_t n, const ir_node *node, const int32
         own->row_bytes += row_bytes_of(output);
         const int64_t block = output->type.layout == OP_LAYOUT_NHWC ? output->type.shape.dims[1]
                                                                     : op_layout_block(output->type.layout);
-        if (block > 0) own->spans += (double)(output->type.shape.dims[0] * ((output->type.shape.dims[1] - 1) / block + 1));
+        if (block > 0)
+            own->spans +=
+                (double)(output->type.shape.dims[0] * ((output->type.shape.dims[1] - 1) / block + 1));
     }
     own->estimate = band_estimate_node(node, own->supported, own->bytes, s->environment, arena);
     if (!own->supported) return true;
