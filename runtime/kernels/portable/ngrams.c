@@ -10,8 +10,8 @@ typedef enum weighting { COUNTS, WEIGHTS, PRODUCTS } weighting;
 typedef struct ngram_state {
     const int64_t *pool, *starts, *indexes;
     const op_string *words; /* the pool where the items are strings */
-    const float *weights;   /* NULL: all are 1 */
-    size_t pool_count, sizes, grams;
+    const float *weights;   /* of each n-gram; NULL: all are 1 */
+    size_t pool_count, sizes;
     int64_t least, most, skips, rows, columns, width;
     weighting weighting;
     bool wide;
@@ -24,6 +24,13 @@ static bool is_item(const ngram_state *state, const void *data, int64_t at, size
     const op_string *word = (const op_string *)data + at, *other = &state->words[member];
     return word->length == other->length &&
            (word->length == 0 || memcmp(word->data, other->data, word->length) == 0);
+}
+
+/* An n-gram of the pool occurs. Several may have one place in the result: each counts with its own weight. */
+static void count_gram(const ngram_state *state, size_t gram, float *to) {
+    float *at = to + state->indexes[gram];
+    const float weight = state->weighting != COUNTS && state->weights ? state->weights[gram] : 1;
+    *at = state->weighting == WEIGHTS ? weight : *at + weight;
 }
 
 /* Counts the n-grams of size n in one row, whose items are `distance` apart. */
@@ -39,7 +46,7 @@ static void count_size(const ngram_state *state, const void *data, int64_t row, 
             while (k < n &&
                    is_item(state, data, row * state->columns + first + k * distance, gram + (size_t)k))
                 k++;
-            if (k == n) to[state->indexes[before + number]] += 1;
+            if (k == n) count_gram(state, before + number, to);
         }
     }
 }
@@ -55,15 +62,6 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
         for (int64_t n = state->least; n <= state->most; n++) {
             for (int64_t distance = 1; distance <= (n == 1 ? 1 : state->skips + 1); distance++)
                 count_size(state, inputs[0].data, row, n, distance, to);
-        }
-    }
-    /* The weight of an n-gram stands at its place in the pool. */
-    for (size_t gram = 0; state->weighting != COUNTS && gram < state->grams; gram++) {
-        const float weight = state->weights ? state->weights[gram] : 1;
-        for (int64_t row = 0; row < state->rows; row++) {
-            float *at = (float *)outputs[0].data + row * state->width + state->indexes[gram];
-            if (state->weighting == WEIGHTS) *at = *at > 0 ? weight : 0;
-            else *at *= weight;
         }
     }
     return BASE_OK;
@@ -117,7 +115,6 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     for (size_t i = 0; i < grams; i++)
         if (state->indexes[i] < 0 || state->indexes[i] >= state->width)
             return base_fail(report, BASE_INVALID, "ngram_indexes has %" PRId64, state->indexes[i]);
-    state->grams = grams;
     if (!weights) state->weights = NULL;
     if (state->skips > state->columns) state->skips = state->columns;
     prepared->state = state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_learned.c: what the operators of ai.onnx.ml are made of: random trees against a walk node by node, constants
- * that must be refused, keys of every kind. */
+ * that must be refused, keys of every kind; n-grams that share a place. */
 #include "ir/operators/tree_ensemble.h"
+#include "tests/support/application.h"
 #include "tests/support/operators.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -257,8 +258,34 @@ static void test_coupling(void **state) {
     }
 }
 
+/* Two n-grams of one place in the result: each counts with its own weight. */
+static void test_ngrams(void **state) {
+    (void)state;
+    static const char *const modes[] = {"TF", "TFIDF", "IDF"};
+    static const float weights[] = {1, 2, 0.5f}, expected[][2] = {{1, 4}, {1, 6.5f}, {1, 2}};
+    for (int mode = 0; mode < 3; mode++) {
+        application app;
+        application_init(&app, OP_TF_IDF_VECTORIZER);
+        const int64_t row[] = {2, 1, 3, 2, 2};
+        memcpy(application_input(&app, OP_INT64, 1, DIMS(5)), row, sizeof row);
+        application_text(&app, "mode", modes[mode]);
+        application_integer(&app, "min_gram_length", 1);
+        application_integer(&app, "max_gram_length", 1);
+        application_integer(&app, "max_skip_count", 0);
+        application_integers(&app, "ngram_counts", 1, DIMS(0));
+        application_integers(&app, "ngram_indexes", 3, DIMS(0, 1, 1));
+        application_integers(&app, "pool_int64s", 3, DIMS(1, 2, 3));
+        app.attributes[app.call.attributes.count++] =
+            (op_attribute){.name = "weights", .kind = OP_ATTRIBUTE_FLOATS, .count = 3, .as.reals = weights};
+        application_run(&app, "portable.tf_idf", 1);
+        assert_memory_equal(app.outputs[0].data, expected[mode], sizeof expected[mode]);
+        application_free(&app);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_trees), cmocka_unit_test(test_hostile_trees),
-                                       cmocka_unit_test(test_keys), cmocka_unit_test(test_coupling)};
+                                       cmocka_unit_test(test_keys), cmocka_unit_test(test_coupling),
+                                       cmocka_unit_test(test_ngrams)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
