@@ -105,7 +105,7 @@ WITH_BYTES static inline __attribute__((always_inline)) void dots(const group *x
     for (int c = 0; c < count; c++) totals[c] = _mm512_setzero_ps();
     for (int64_t from = 0; from < bytes; from += WEIGHTS, x++) {
         const int64_t block = from >> shift, some = blocks - block < each ? blocks - block : each;
-        const __mmask16 own = (__mmask16)((1U << some) - 1);
+        const __mmask16 own = rt_first_lanes_16(some);
         const __m512 scale_of_x = _mm512_load_ps(x->scales);
         const __m512i beside = centred ? _mm512_load_si512(x->centres) : _mm512_setzero_si512();
         _Pragma("GCC unroll 4") for (int c = 0; c < count; c++) {

@@ -155,7 +155,7 @@ static const int32_t there[2 * RT_DOT_LANES] = {-1, -1, -1, -1, -1, -1, -1, -1,
     }
 #define REST_AVX512(real, loose, ROWS)                                                                       \
     {                                                                                                        \
-        const __mmask16 mask = (__mmask16)((1U << (depth - k)) - 1);                                         \
+        const __mmask16 mask = rt_first_lanes_16(depth - k);                                                 \
         const floats_64 left = _mm512_maskz_loadu_ps(mask, a + k);                                           \
         _Pragma("GCC unroll 8") for (int r = 0; r < ROWS; r++) sums[r][0] +=                                 \
             left * (floats_64)_mm512_maskz_loadu_ps(mask, b + r * step + k);                                 \

@@ -413,7 +413,7 @@ static void run_pairs(const rt_integer_block *block, const parts *places, char *
 
 /* ---- quadruples: what does not depend on the machine ------------------------------------------------------ */
 
-enum { PANEL_QUAD = 4 * RT_INTEGER_PANEL /* bytes of four rows of B in a panel */ };
+enum { QUAD_BYTES = 4 * RT_INTEGER_PANEL /* of four rows of B in a panel */ };
 
 /* A is taken as signed, B as unsigned bytes. */
 static uint8_t flip_of_a(const rt_integer_block *block) {
@@ -451,7 +451,7 @@ void rt_integer_pack(op_dtype dtype, const uint8_t *b, int64_t depth, int64_t co
         const int64_t end = least(from + DEPTH_QUADS, deep);
         for (int64_t first = 0; first < pitch; first += RT_INTEGER_PANEL) {
             for (int64_t k = from; k < end; k += 4) {
-                for (int64_t i = 0; i < PANEL_QUAD; i++) {
+                for (int64_t i = 0; i < QUAD_BYTES; i++) {
                     const int64_t row = k + i % 4, column = first + i / 4;
                     *to = row < depth && column < columns ? b[row * columns + column] ^ flip : 0;
                     sums[column] += *to++;
@@ -491,7 +491,7 @@ static void finish_quads(const rt_integer_block *block, const parts *places, int
 
 /* sums[j] (+)= the sum over quadruples of a[quad] . panel[quad][j]. */
 RT_CLONES static void multiply_packed(int64_t quads, const int8_t *a, const uint8_t *panel, uint32_t *sums) {
-    for (int64_t k = 0; k < quads; k++, a += 4, panel += PANEL_QUAD) {
+    for (int64_t k = 0; k < quads; k++, a += 4, panel += QUAD_BYTES) {
         for (int j = 0; j < RT_INTEGER_PANEL; j++)
             sums[j] += (uint32_t)(a[0] * panel[4 * j] + a[1] * panel[4 * j + 1] + a[2] * panel[4 * j + 2] +
                                   a[3] * panel[4 * j + 3]);
@@ -526,8 +526,6 @@ static void run_packed(const rt_integer_block *block, const parts *places, char 
 /* ---- quadruples ---------------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__) && defined(__GNUC__)
-
-enum { QUAD_BYTES = 4 * RT_INTEGER_PANEL }; /* of a panel */
 
 static bool has_quads(void) {
     return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw");

@@ -137,7 +137,7 @@ MAXIMUM(4, maximum_4)
             }                                                                                                \
             seen part = window;                                                                              \
             part.from += c;                                                                                  \
-            if (c < channels) maximum_1(&part, (__mmask16)((1u << (channels - c)) - 1), y + c);              \
+            if (c < channels) maximum_1(&part, rt_first_lanes_16(channels - c), y + c);                      \
         }                                                                                                    \
     }
 MAXIMA(2, maxima_2)

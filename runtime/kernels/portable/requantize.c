@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* requantize.c: from sums to quantised numbers; see integer_product.h. */
 #include "runtime/kernels/portable/integer_product.h"
+#include "runtime/kernels/portable/lanes.h"
 #include <string.h>
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -48,14 +49,10 @@ AVX512 static inline void store_bytes(uint8_t *y, __mmask16 lanes, __m512 value,
     _mm512_mask_cvtepi32_storeu_epi8(y, lanes, _mm512_add_epi32(bits, zero));
 }
 
-AVX512 static inline __mmask16 lanes_of(int64_t left) {
-    return (__mmask16)(left < 16 ? (1u << left) - 1 : 0xffff);
-}
-
 AVX512 static void requantize_512(const int32_t *sums, uint8_t *y, int64_t count, uint32_t bias, float scale,
                                   float low, float high, int32_t zero) {
     for (int64_t i = 0; i < count; i += 16) {
-        const __mmask16 lanes = lanes_of(count - i);
+        const __mmask16 lanes = rt_first_lanes_16(count - i);
         const __m512i sum =
             _mm512_add_epi32(_mm512_maskz_loadu_epi32(lanes, sums + i), _mm512_set1_epi32((int32_t)bias));
         store_bytes(y + i, lanes, _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(scale)),
@@ -66,7 +63,7 @@ AVX512 static void requantize_512(const int32_t *sums, uint8_t *y, int64_t count
 AVX512 static void requantize_floats_512(const float *sums, uint8_t *y, int64_t count, float scale, float low,
                                          float high, int32_t zero) {
     for (int64_t i = 0; i < count; i += 16) {
-        const __mmask16 lanes = lanes_of(count - i);
+        const __mmask16 lanes = rt_first_lanes_16(count - i);
         store_bytes(y + i, lanes,
                     _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, sums + i), _mm512_set1_ps(scale)),
                     _mm512_set1_ps(low), _mm512_set1_ps(high), _mm512_set1_epi32(zero));

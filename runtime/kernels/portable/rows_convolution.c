@@ -12,6 +12,7 @@
 #include "runtime/kernels/portable/activation.h"
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/vector_math_512.h"
 
 enum { MOST_CHANNELS = 4, MOST_ELEMENTS = 512 };
@@ -268,11 +269,10 @@ AVX512 INLINE void make_lanes(const output_row *row, int64_t stride) {
     int64_t filter = 0;
     for (; filter + LANES < filters; filter += 2 * LANES) {
         const int64_t rest = filters - filter - LANES;
-        make_filters(row, 2, stride, filter, rest < LANES ? (__mmask16)((1u << rest) - 1) : ALL);
+        make_filters(row, 2, stride, filter, rt_first_lanes_16(rest));
     }
     if (filter + LANES == filters) make_filters(row, 1, stride, filter, ALL);
-    else if (filter < filters)
-        make_filters(row, 1, stride, filter, (__mmask16)((1u << (filters - filter)) - 1));
+    else if (filter < filters) make_filters(row, 1, stride, filter, rt_first_lanes_16(filters - filter));
 }
 
 AVX512 static void make_row_1(const output_row *row) {
