@@ -36,6 +36,7 @@
  *   unfold-phases        graph/unfold_phases.c         a convolution of the phases of an image becomes one of the image
  *   join-convolutions    graph/join_convolutions.c    convolutions of one value with few filters become one
  *   halve-weights        layout/halve_weights.c        constant weights of products in half precision, if that is asked for
+ *   compress-weights     layout/compress_weights.c     constant weights that come from memory in each run in fewer bits, without loss
  *   select-layouts       layout/select_layouts.c       layouts of all values
  *   carry-layouts        layout/carry_layouts.c        loops carry blocked layouts
  *   eliminate-unused     graph/eliminate_dead_code.c   what fusion and layouts left over goes
@@ -94,6 +95,7 @@
     FACT(UNFOLDED, "images are convolved as wholes, not their phases")                                       \
     FACT(JOINED, "convolutions of one value with few filters are one")                                       \
     FACT(HALVED, "weights are in half precision where that was asked for")                                   \
+    FACT(COMPRESSED, "weights that come from memory take few bytes")                                         \
     FACT(LAYOUTS, "layouts of all values")                                                                   \
     FACT(LOOP_LAYOUTS, "loops carry blocked layouts")                                                        \
     FACT(WEIGHED, "it is known how much bands are to save, and how much is spilled")                         \

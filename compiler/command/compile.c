@@ -194,7 +194,12 @@ static void print_dynamic(const plan *of, unsigned count) {
 /* Weights that were stored in few bits: how many bytes less, and what that costs at most. */
 static void print_weights(const compile_result *result) {
     char before[32], after[32], bits[32];
-    emit_weights sum = emit_weights_sum(result->module);
+    const emit_weights same = emit_weights_sum(result->module, true),
+                       sum = emit_weights_sum(result->module, false);
+    if (same.count)
+        printf("  weights of %zu product%s in %d bits, without loss: %s, in float %s\n", same.count,
+               same.count == 1 ? "" : "s", same.bits, emit_size_print(same.bytes, after, sizeof after),
+               emit_size_print(same.float_bytes, before, sizeof before));
     if (!sum.count) return;
     snprintf(bits, sizeof bits, "%d bits", sum.bits);
     printf("  weights of %zu product%s in %s: %s, in float %s; error of a product at most %.2f %% (root "

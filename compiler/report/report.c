@@ -144,6 +144,20 @@ static void emit_choices(emit_buffer *json, const pass_memory *memory) {
     emit_json_close(json, ']');
 }
 
+/* The node's weights are packed in fewer bits than floats have, and lose nothing. */
+static bool read_lossless(const ir_node *node, emit_weights *of) {
+    if (!node || !op_attribute_find(&node->attributes, "ouro.weights_bits")) return false;
+    const op_type *type = &ir_input(node, 1)->type;
+    int64_t count = 0;
+    (void)op_shape_elements(&type->shape, &count);
+    *of = (emit_weights){.count = 1,
+                         .bits = (int)op_attribute_integer(&node->attributes, "ouro.weights_bits", 0),
+                         .type = op_dtype_name(type->dtype),
+                         .bytes = type->packed_bytes,
+                         .float_bytes = (size_t)count * sizeof(float)};
+    return true;
+}
+
 /* The node's weights were stored in few bits by the compiler. */
 static bool read_weights(const ir_node *node, emit_weights *of) {
     if (!node || !op_attribute_find(&node->attributes, "ouro.weights_error")) return false;
@@ -172,10 +186,10 @@ static bool read_weights(const ir_node *node, emit_weights *of) {
     return true;
 }
 
-emit_weights emit_weights_sum(const ir_module *module) {
+emit_weights emit_weights_sum(const ir_module *module, bool lossless) {
     emit_weights sum = {0}, one;
     for (size_t n = 1; n < module->node_count; n++) {
-        if (!read_weights(module->nodes[n], &one)) continue;
+        if (!(lossless ? read_lossless : read_weights)(module->nodes[n], &one)) continue;
         sum.count++;
         sum.bits = one.bits;
         sum.type = one.type;
@@ -190,7 +204,7 @@ static void emit_weights_list(emit_buffer *json, const ir_module *module) {
     emit_weights one;
     emit_json_open(json, "weights", '[');
     for (size_t n = 1; n < module->node_count; n++) {
-        if (!read_weights(module->nodes[n], &one)) continue;
+        if (!read_weights(module->nodes[n], &one) && !read_lossless(module->nodes[n], &one)) continue;
         emit_json_open(json, NULL, '{');
         emit_json_text(json, "node", module->nodes[n]->name);
         emit_json_integer(json, "bits", (uint64_t)one.bits);

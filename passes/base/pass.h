@@ -37,8 +37,10 @@ typedef struct pass_options {
     int weight_bits;   /* 8 or 4: of constant weights of products (quantize_weights.c); 0: as they are */
     /* OP_FLOAT16, OP_BFLOAT16 or OP_INT16: of constant weights of products in float (halve_weights.c); OP_NONE: as they are. */
     op_dtype weight_type;
-    op_dtype state_type; /* the first two, of states in float that grow (halve_states.c) */
-    int max_unroll;    /* the largest unroll factor of a loop (limit_unrolling.c); 0: 16 */
+    /* For tests: weights that take so many bytes together come from memory in each run (compress_weights.c); 0: as in most machines. */
+    size_t cached_weight_bytes;
+    op_dtype state_type;        /* the first two, of states in float that grow (halve_states.c) */
+    int max_unroll;             /* the largest unroll factor of a loop (limit_unrolling.c); 0: 16 */
     struct pass_tuning *tuning; /* measured times of kernels (memory/tuning.h); NULL: predictions */
     pass_recurrent recurrent;
     rt_environment environment; /* threads; portable_only */

@@ -6,6 +6,7 @@
 #include "passes/base/pass.h"
 
 base_status pass_halve_weights(pass_context *context);      /* halve_weights.c */
+base_status pass_compress_weights(pass_context *context);   /* compress_weights.c */
 base_status pass_select_layouts(pass_context *context);     /* select_layouts.c */
 base_status pass_carry_layouts(pass_context *context);      /* carry_layouts.c */
 base_status pass_fuse_attention(pass_context *context);     /* fuse_attention.c */

@@ -37,6 +37,11 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
         index--;
     }
     if (code == OP_MATMUL || code == OP_GEMM) { /* where they have a wish, they are faster than others */
+        /* Asked for by an attribute; then it is wished for before the next. */
+        if (index == 0)
+            return code == OP_MATMUL ? OP_CHOSEN(MATMUL, &rt_kernel_compressed_product)
+                                     : OP_CHOSEN(GEMM, &rt_kernel_compressed_product);
+        index--;
         if (index == 0)
             return code == OP_MATMUL ? OP_CHOSEN(MATMUL, &rt_kernel_packed_product)
                                      : OP_CHOSEN(GEMM, &rt_kernel_packed_product);

@@ -76,6 +76,7 @@ static void under_other_options(void **state) {
          .state_type = OP_BFLOAT16,
          .environment = {.threads = 2, .portable_only = true}},
         {.weight_bits = 4, .state_type = OP_FLOAT16, .environment = {.threads = 1, .portable_only = true}},
+        {.cached_weight_bytes = 1, .environment = {.threads = 1}},
         {.arena_limit = PASS_ARENA_LEAST,
          .band_rows = 2,
          .environment = {.threads = 1, .portable_only = true}},

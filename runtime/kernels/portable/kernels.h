@@ -126,6 +126,7 @@ extern const rt_kernel rt_kernel_winograd_transforming; /* with weights that sta
 
 /* MatMul and Gemm with a constant right matrix in panels (packed_product.c). */
 extern const rt_kernel rt_kernel_packed_product;
+extern const rt_kernel rt_kernel_compressed_product; /* of few rows, weights in 28 bits (compressed_product.c) */
 extern const rt_kernel rt_kernel_packed_halves; /* of 16 bits (packed_halves.c) */
 /* LSTM and GRU with constant weights in panels (packed_recurrent.c). */
 extern const rt_kernel rt_kernel_packed_recurrent;

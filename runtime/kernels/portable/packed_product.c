@@ -265,12 +265,11 @@ RT_CLONES static void scale_sums(float scale, int64_t columns, float *y) {
     for (int64_t j = 0; j < columns; j++) y[j] *= scale;
 }
 
-/* What is left to do for some finished sums of a row, from `column` on. */
-static void finish(const packed_job *job, int64_t column, int64_t columns, float *y) {
-    const rt_packed_product *product = job->product;
+void rt_packed_product_finish(const rt_packed_product *product, const float *bias, int64_t column,
+                              int64_t columns, float *y) {
     if (product->stored == OP_INT16) scale_sums(product->scale, columns, y);
-    if (product->bias == RT_BIAS_COLUMNS) add_bias(job->bias + column, product->beta, columns, y);
-    else if (product->bias == RT_BIAS_ONE) add_one(product->beta * job->bias[0], columns, y);
+    if (product->bias == RT_BIAS_COLUMNS) add_bias(bias + column, product->beta, columns, y);
+    else if (product->bias == RT_BIAS_ONE) add_one(product->beta * bias[0], columns, y);
     rt_activation_fused(&product->activation, y, columns); /* as the sums before it */
 }
 
@@ -296,7 +295,7 @@ static void run_row(const packed_job *job, int64_t row, int64_t first, int64_t e
         run.one(a, panels_at(job, column, 0), 0, depth, last);
         memcpy(y + column, last, (size_t)columns * sizeof *y);
     }
-    finish(job, first, end - first, y + first);
+    rt_packed_product_finish(product, job->bias, first, end - first, y + first);
 }
 
 /* Columns and a part of the depth: panels that stay in the cache while all rows pass over them. */
@@ -338,7 +337,8 @@ static void run_tile(const packed_job *job, const block *b, int64_t row, int64_t
                              .add = from > 0,
                              .fused = true});
     if (from + depth < product->depth || is_finished(product)) return;
-    for (int64_t i = 0; i < rows; i++) finish(job, column, columns, y + i * product->columns);
+    for (int64_t i = 0; i < rows; i++)
+        rt_packed_product_finish(product, job->bias, column, columns, y + i * product->columns);
 }
 
 static void run_columns(const packed_job *job, int64_t first, int64_t end) {

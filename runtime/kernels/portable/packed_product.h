@@ -11,7 +11,7 @@ typedef struct rt_packed_product {
     op_dtype stored; /* of W: the same, or a half or OP_INT16 where the others are float */
     int64_t rows, depth, columns;
     int64_t b_depth, b_column; /* strides of the weights as the model has them */
-    float alpha, beta, scale; /* `scale` is of weights that are integers */
+    float alpha, beta, scale;  /* `scale` is of weights that are integers */
     enum { RT_BIAS_NONE, RT_BIAS_ONE, RT_BIAS_COLUMNS } bias;
     rt_activation activation;
 } rt_packed_product;
@@ -23,6 +23,10 @@ bool rt_packed_product_read(const op_call *call, rt_packed_product *product);
  * there is enough work, and the machine is one on which that is faster. */
 bool rt_packed_product_wanted(const op_call *call, const rt_environment *environment,
                               const rt_packed_product *product);
+
+/* What is left to do for `columns` finished sums of a row in float, from `column` on: scale, bias, activation. `bias` is NULL where there is none. */
+void rt_packed_product_finish(const rt_packed_product *product, const float *bias, int64_t column,
+                              int64_t columns, float *y);
 
 static inline int64_t rt_panel_count(const rt_packed_product *product) {
     return (product->columns + RT_PANEL - 1) / RT_PANEL;

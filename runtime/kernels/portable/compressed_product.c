@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* compressed_product.c: MatMul and Gemm of a few rows in float with a constant right matrix in codes of 28 bits (float_codes.h), where
+ * "ouro.weights_bits" asks for them (passes/layout/compress_weights.c).
+ *
+ * The results are those of packed_product.c, to the last bit: weights are what they were, and sums are added in the same order. One
+ * row reads codes into registers. Of several, some panels become floats, a part of the depth at a time, which tiles then walk.
+ */
+#include "runtime/kernels/portable/float_codes.h"
+#include "runtime/kernels/portable/packed_product.h"
+#include <string.h>
+
+enum {
+    BITS = 28,
+    MOST_ROWS = 8,       /* of more, arithmetic takes as long as memory */
+    BLOCK_PANELS = 2,    /* that become floats at a time, and of their depth: */
+    BLOCK_DEPTH = 128,   /* a multiple of RT_CODE_DEPTH */
+    UNIT = 4 * RT_PANEL, /* columns that a thread takes at least */
+    /* After the codes: tells these weights from those that other kernels pack. */
+    MARK_BYTES = RT_ALIGNMENT
+};
+
+static bool read_product(const op_call *call, rt_packed_product *product) {
+    return op_attribute_integer(&call->attributes, "ouro.weights_bits", 0) == BITS &&
+           rt_packed_product_read(call, product) && product->dtype == OP_FLOAT &&
+           product->stored == OP_FLOAT && product->alpha == 1 && product->rows >= 1 &&
+           product->rows <= MOST_ROWS;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    rt_packed_product product;
+    (void)environment;
+    return read_product(call, &product) && call->inputs[1].type.layout == OP_LAYOUT_PACKED &&
+           call->inputs[1].type.packed_bytes >= MARK_BYTES &&
+           rt_codes_may_take(product.depth, product.columns, call->inputs[1].type.packed_bytes - MARK_BYTES);
+}
+
+static rt_code_matrix matrix_of(const rt_packed_product *product, const void *data) {
+    return (rt_code_matrix){.data = data,
+                            .depth = product->depth,
+                            .columns = product->columns,
+                            .depth_step = product->b_depth,
+                            .column_step = product->b_column};
+}
+
+static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
+    rt_packed_product product;
+    if (!read_product(call, &product) || !rt_packed_product_wanted(call, environment, &product)) return false;
+    *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
+    preference->inputs[1] = OP_LAYOUT_PACKED;
+    const rt_code_matrix matrix = matrix_of(&product, call->inputs[1].data);
+    return rt_codes_bytes(&matrix, &preference->packed_bytes[1]) &&
+           base_size_add(preference->packed_bytes[1], MARK_BYTES, &preference->packed_bytes[1]);
+}
+
+static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
+                        const op_tensor *source, void *packed, base_report *report) {
+    rt_packed_product product;
+    (void)environment;
+    if (input != 1 || !read_product(call, &product))
+        return base_fail(report, BASE_INVALID, "input %u of this product is not packed", input);
+    const rt_code_matrix matrix = matrix_of(&product, source->data);
+    rt_codes_pack(&matrix, call->inputs[1].type.packed_bytes - MARK_BYTES, packed);
+    return BASE_OK;
+}
+
+typedef struct compressed {
+    rt_packed_product product;
+    size_t bytes; /* of the codes */
+} compressed;
+
+typedef struct job {
+    const rt_packed_product *product;
+    rt_codes codes;
+    const float *x, *bias;
+    float *y;
+} job;
+
+/* Columns [first, end) of one row, `first` at the beginning of a panel. */
+static void run_row(const job *j, int64_t first, int64_t end) {
+    const int64_t whole = (end - first) / RT_PANEL, rest = (end - first) % RT_PANEL;
+    rt_codes_row(&j->codes, j->x, first / RT_PANEL, whole, j->y + first);
+    if (rest) {
+        float last[RT_PANEL];
+        rt_codes_row(&j->codes, j->x, first / RT_PANEL + whole, 1, last);
+        memcpy(j->y + end - rest, last, (size_t)rest * sizeof *last);
+    }
+}
+
+/* The same of all rows. */
+static void run_rows(const job *j, int64_t first, int64_t end) {
+    _Alignas(RT_ALIGNMENT) float weights[BLOCK_PANELS * BLOCK_DEPTH * RT_PANEL];
+    const int64_t all = j->product->depth;
+    for (int64_t column = first; column < end; column += BLOCK_PANELS * RT_PANEL) {
+        const int64_t columns =
+            end - column < BLOCK_PANELS * RT_PANEL ? end - column : BLOCK_PANELS * RT_PANEL;
+        for (int64_t from = 0; from < all; from += BLOCK_DEPTH) {
+            const int64_t depth = all - from < BLOCK_DEPTH ? all - from : BLOCK_DEPTH;
+            for (int64_t done = 0; done < columns; done += RT_PANEL)
+                rt_codes_decode(&j->codes, (column + done) / RT_PANEL, from, depth, weights + done * depth);
+            rt_tiles_run(&(rt_tiles){.rows = j->product->rows,
+                                     .columns = columns,
+                                     .depth = depth,
+                                     .a = j->x + from,
+                                     .a_row = all,
+                                     .a_depth = 1,
+                                     .stored = OP_FLOAT,
+                                     .panels = weights,
+                                     .c = j->y + column,
+                                     .c_row = j->product->columns,
+                                     .add = from > 0,
+                                     .fused = true});
+        }
+    }
+}
+
+/* The columns are shared out: each thread reads weights that no other one does. */
+static void run_member(void *context, int member, int members) {
+    const job *j = context;
+    const int64_t columns = j->product->columns, units = (columns + UNIT - 1) / UNIT;
+    const int64_t first = units * member / members * UNIT, after = units * (member + 1) / members * UNIT,
+                  end = after < columns ? after : columns;
+    if (first >= end) return;
+    if (j->product->rows == 1) run_row(j, first, end);
+    else run_rows(j, first, end);
+    for (int64_t row = 0; row < j->product->rows; row++)
+        rt_packed_product_finish(j->product, j->bias, first, end - first, j->y + row * columns + first);
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const compressed *state = prepared->state;
+    const rt_packed_product *product = &state->product;
+    job j = {.product = product,
+             .codes = rt_codes_view(product->depth, product->columns, state->bytes, inputs[1].data),
+             .x = inputs[0].data,
+             .bias = product->bias != RT_BIAS_NONE ? inputs[2].data : NULL,
+             .y = outputs[0].data};
+    const double work = (double)product->rows * (double)product->depth * (double)product->columns;
+    rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, run_member, &j);
+    return BASE_OK;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    compressed *state = BASE_NEW(arena, compressed);
+    if (!state) return base_fail_memory(report);
+    if (!accepts(call, environment) || !read_product(call, &state->product))
+        return base_fail(report, BASE_INVALID, "this is no product of a few rows with weights in codes");
+    state->bytes = call->inputs[1].type.packed_bytes - MARK_BYTES;
+    prepared->state = state;
+    prepared->run = run;
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_compressed_product = {.name = "portable.compressed_product",
+                                                .accepts = accepts,
+                                                .prefer = prefer,
+                                                .pack = pack,
+                                                .prepare = prepare};

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_compress_weights.c: weights of products of few rows take 28 bits where all of them together are more than a cache holds, and
+ * results are the same bits; below that, in plans for any machine, and where rows are many or open, weights stay as they are. */
+#include "runtime/kernels/table.h"
+#include "tests/support/plan.h"
+#include "tests/support/support.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { DEPTH = 80, COLUMNS = 96, BYTES = DEPTH * COLUMNS * 4, LENGTH = 1 << 18 };
+
+static float random_number(uint32_t *state) {
+    *state = *state * 1664525 + 1013904223;
+    return (float)((int32_t)*state >> 8) / (float)(1 << 23);
+}
+
+/* A model of two products with one matrix, the second of them with what the first has made. */
+static char *make_text(const char *rows) {
+    char *text = malloc(LENGTH);
+    uint32_t seed = 3;
+    assert_non_null(text);
+    size_t at =
+        (size_t)snprintf(text, LENGTH, "module \"m\" {\n constant %%w: float32[%d,%d] = {", DEPTH, COLUMNS);
+    for (int i = 0; i < DEPTH * COLUMNS; i++)
+        at += (size_t)snprintf(text + at, LENGTH - at, "%s%.9g", i ? ", " : "", (double)random_number(&seed));
+    snprintf(text + at, LENGTH - at,
+             "}\ngraph main(%%x: float32[%s,%d]) {\n"
+             " %%y: float32[%s,%d] = MatMul(%%x, %%w)\n"
+             " %%z: float32[%s,%d] = Gemm(%%y, %%w) {transB = 1}\n"
+             " yield %%y, %%z } }\n",
+             rows, DEPTH, rows, COLUMNS, rows, DEPTH);
+    return text;
+}
+
+static size_t count_compressed(const plan *of) {
+    size_t count = 0;
+    for (uint64_t n = 0; n < of->header->nodes.count; n++)
+        count += strcmp(of->texts + of->nodes[n].kernel, "portable.compressed_product") == 0;
+    return count;
+}
+
+/* Whether this machine is fast with panels of weights, so that anything is done at all. */
+static bool machine_packs(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    return __builtin_cpu_supports("avx512f");
+#else
+    return false;
+#endif
+}
+
+static void weights_beyond_the_cache_take_fewer_bits(void **state) {
+    (void)state;
+    const size_t wanted = machine_packs() ? 2 : 0;
+    const struct {
+        const char *rows;
+        size_t cached;
+        bool portable;
+        size_t compressed;
+    } cases[] = {{"1", BYTES, false, wanted}, {"8", BYTES, false, wanted}, {"1", BYTES + 1, false, 0},
+                 {"1", 0, false, 0},          {"9", BYTES, false, 0},      {"1", BYTES, true, 0},
+                 {"?", BYTES, false, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text = make_text(cases[i].rows);
+        const pass_options options = {.cached_weight_bytes = cases[i].cached,
+                                      .environment = {.threads = 1, .portable_only = cases[i].portable}};
+        support_session on;
+        support_session_open_with(&on, text, &options);
+        if (count_compressed(rt_plan_of(on.plan)) != cases[i].compressed) fail_msg("case %zu", i);
+        support_session_close(&on);
+        free(text);
+    }
+}
+
+static void results_are_the_same(void **state) {
+    (void)state;
+    for (int rows = 1; rows <= 8; rows += 7) {
+        char number[8];
+        float x[8 * DEPTH], y[2][8 * COLUMNS], z[2][8 * DEPTH];
+        size_t constants[2];
+        uint32_t seed = 5;
+        for (int i = 0; i < rows * DEPTH; i++) x[i] = random_number(&seed);
+        snprintf(number, sizeof number, "%d", rows);
+        char *text = make_text(number);
+        for (int compressed = 0; compressed < 2; compressed++) {
+            const pass_options options = {.cached_weight_bytes = compressed ? BYTES : 0,
+                                          .environment = {.threads = 1}};
+            support_session on;
+            support_session_open_with(&on, text, &options);
+            constants[compressed] = rt_plan_of(on.plan)->header->constants_bytes;
+            support_bind(&on, 0, x, (size_t)(rows * DEPTH) * sizeof *x);
+            support_run(&on);
+            memcpy(y[compressed], support_output(&on, 0, (size_t)(rows * COLUMNS) * sizeof *x),
+                   (size_t)(rows * COLUMNS) * sizeof *x);
+            memcpy(z[compressed], support_output(&on, 1, (size_t)(rows * DEPTH) * sizeof *x),
+                   (size_t)(rows * DEPTH) * sizeof *x);
+            support_session_close(&on);
+        }
+        assert_memory_equal(y[0], y[1], (size_t)(rows * COLUMNS) * sizeof *x);
+        assert_memory_equal(z[0], z[1], (size_t)(rows * DEPTH) * sizeof *x);
+        if (machine_packs()) assert_true(constants[1] < constants[0] * 15 / 16);
+        free(text);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_beyond_the_cache_take_fewer_bits),
+        cmocka_unit_test(results_are_the_same),
+    };
+    return cmocka_run_group_tests_name("compress_weights", tests, NULL, NULL);
+}
