@@ -8,7 +8,7 @@ enum {
     EXPONENTS = 16, /* that a code can tell */
     FRACTION_BITS = 23,
     ALL_EXPONENTS = 256,
-    TOGETHER = 4, /* panels that are read at once: processors read memory ahead best in a few places */
+    TOGETHER = 2, /* panels that are read at once: of these, memory is read fastest in two places */
     RAREST = 512, /* of so many weights at most one may be an exception */
     LAST = RT_CODE_DEPTH - 1 /* row of a group, of which the others hold the parts */
 };
@@ -284,7 +284,7 @@ enum { A_AND_B_OR_C = 0xEA };
         __m512i lowest[PANELS];                                                                              \
         const char *groups[PANELS];                                                                          \
         walk walks[PANELS];                                                                                  \
-        _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++) {                                           \
+        _Pragma("GCC unroll 2") for (int p = 0; p < PANELS; p++) {                                           \
             even[p] = odd[p] = _mm512_setzero_ps();                                                          \
             lowest[p] = _mm512_set1_epi32((int)codes->lowest[first + p * step]);                             \
             groups[p] = codes->codes + (first + p * step) * codes->groups * RT_CODE_BYTES;                   \
@@ -298,7 +298,7 @@ enum { A_AND_B_OR_C = 0xEA };
             }                                                                                                \
             for (; g < end; g++) {                                                                           \
                 const float *left = a + g * RT_CODE_DEPTH;                                                   \
-                _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++) {                                   \
+                _Pragma("GCC unroll 2") for (int p = 0; p < PANELS; p++) {                                   \
                     const char *group = groups[p] + g * RT_CODE_BYTES;                                       \
                     __m512i last = _mm512_setzero_si512();                                                   \
                     ADD_ROW(even[p], 0);                                                                     \
@@ -314,11 +314,11 @@ enum { A_AND_B_OR_C = 0xEA };
             }                                                                                                \
             if (g == codes->groups) break;                                                                   \
             const int64_t rows = g < full ? RT_CODE_DEPTH : codes->depth % RT_CODE_DEPTH;                    \
-            _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++)                                         \
+            _Pragma("GCC unroll 2") for (int p = 0; p < PANELS; p++)                                         \
                 slow_group(groups[p] + g * RT_CODE_BYTES, codes->lowest[first + p * step], &walks[p], g,     \
                            a + g * RT_CODE_DEPTH, rows, &even[p], &odd[p]);                                  \
         }                                                                                                    \
-        _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++)                                             \
+        _Pragma("GCC unroll 2") for (int p = 0; p < PANELS; p++)                                             \
             _mm512_storeu_ps(y + p * step * RT_PANEL, _mm512_add_ps(even[p], odd[p]));                       \
     }
 FAST_ROW(row_several, TOGETHER)
