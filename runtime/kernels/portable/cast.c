@@ -33,10 +33,13 @@ typedef void cast_function(void *to, const void *from, int64_t count);
         }                                                                                                    \
     }
 
+/* These clones have instructions for integers of 64 bits; nothing here multiplies and adds. */
+#define CLONES RT_CLONES_FUSED
+
 /* From a real to an integer whose range is [low, beyond): both are exact in double, and in float too. The
  * value is brought into the range first, so that the conversion itself is always defined. */
 #define REAL_TO_INTEGER(name, source, target, low, high, beyond)                                             \
-    CAST(name, RT_CLONES, source, target,                                                                    \
+    CAST(name, CLONES, source, target,                                                                       \
          (a >= (source)(beyond) ? (high)                                                                     \
           : a > (source)(low)   ? (target)a                                                                  \
           : a <= (source)(low)  ? (low)                                                                      \
@@ -51,16 +54,16 @@ typedef void cast_function(void *to, const void *from, int64_t count);
     REAL_TO_INTEGER(real##_to_uint16, type, uint16_t, 0, UINT16_MAX, 0x1p16)                                 \
     REAL_TO_INTEGER(real##_to_uint32, type, uint32_t, 0, UINT32_MAX, 0x1p32)                                 \
     REAL_TO_INTEGER(real##_to_uint64, type, uint64_t, 0, UINT64_MAX, 0x1p64)                                 \
-    CAST(real##_to_bool, RT_CLONES, type, uint8_t, a != 0)
+    CAST(real##_to_bool, CLONES, type, uint8_t, a != 0)
 
 #define FROM_INTEGER(name, type)                                                                             \
-    CAST(name##_to_float, RT_CLONES, type, float, a)                                                         \
-    CAST(name##_to_double, , type, double, a)                                                                \
-    CAST(name##_to_int8, , type, uint8_t, a)                                                                 \
-    CAST(name##_to_int16, , type, uint16_t, a)                                                               \
-    CAST(name##_to_int32, , type, uint32_t, a)                                                               \
-    CAST(name##_to_int64, , type, int64_t, a)                                                                \
-    CAST(name##_to_bool, , type, uint8_t, a != 0)                                                            \
+    CAST(name##_to_float, CLONES, type, float, a)                                                            \
+    CAST(name##_to_double, CLONES, type, double, a)                                                          \
+    CAST(name##_to_int8, CLONES, type, uint8_t, a)                                                           \
+    CAST(name##_to_int16, CLONES, type, uint16_t, a)                                                         \
+    CAST(name##_to_int32, CLONES, type, uint32_t, a)                                                         \
+    CAST(name##_to_int64, CLONES, type, int64_t, a)                                                          \
+    CAST(name##_to_bool, CLONES, type, uint8_t, a != 0)                                                      \
     CAST(name##_to_half, , type, uint16_t, base_half_from_double((double)a))                                 \
     CAST(name##_to_brain, , type, uint16_t, base_bfloat16_from_double((double)a))
 
