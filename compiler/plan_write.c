@@ -497,6 +497,7 @@ static base_status write_file(module_writer *w, const pass_options *options, voi
     const pass_memory *memory = w->memory;
     const char *allocator = options->allocator ? options->allocator : "auto";
     plan_header header = {.threads = (uint32_t)options->environment.threads,
+                          .contracts = !options->environment.portable_only,
                           .optimal = memory->optimal,
                           .arena_bytes = memory->arena_bytes,
                           .lower_bound_bytes = memory->lower_bound_bytes,

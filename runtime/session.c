@@ -343,11 +343,10 @@ base_status rt_session_make(const plan *of, const ouro_session_options *options,
     rt_blocks_init(&session->memory.blocks, &session->memory.source);
     session->code.unshared = unshared;
     session->run_seconds = options ? options->run_seconds : 0;
-    session->code.environment =
-        (rt_environment){.threads = threads,
-                         .memory = &session->memory.source,
-                         .texts = &session->run.texts,
-                         .portable_only = strcmp(of->header->machine, "portable") == 0};
+    session->code.environment = (rt_environment){.threads = threads,
+                                                 .memory = &session->memory.source,
+                                                 .texts = &session->run.texts,
+                                                 .portable_only = !of->header->contracts};
     base_arena_init(&session->code.tables, &session->memory.source);
     base_arena_init(&session->run.texts, &session->memory.source);
     base_status status = make_pool(session, options, report);

@@ -108,7 +108,8 @@ typedef struct plan_header {
     uint64_t state_bytes; /* of the memory that is kept from run to run */
     uint64_t spill_bytes; /* of the spill file; 0: there is none */
     uint32_t spill_path;  /* text: where it is made, unless the session says so; "" */
-    uint32_t unused;      /* 0 */
+    /* 1: kernels may round a product and its sum once, where the machine can; 0: the same bits on every machine, as `--portable` asks. */
+    uint32_t contracts;
     uint64_t constants_offset, constants_bytes;
     plan_table texts;      /* bytes; a text is an offset into them, zero-terminated; text 0 is "" */
     plan_table integers;   /* int64_t: dimensions and lists of integers */

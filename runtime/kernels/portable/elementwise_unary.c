@@ -12,10 +12,11 @@
 #include <string.h>
 
 #define UNARY(name, clones, type, expression)                                                                \
-    clones static void name(void *to, const void *from, int64_t count, const rt_unary_parameters *parameters) { \
+    clones static void name(void *to, const void *from, int64_t count,                                       \
+                            const rt_unary_parameters *parameters) {                                         \
         type *y = to;                                                                                        \
         const type *x = from;                                                                                \
-        const rt_unary_parameters p = *parameters;                                                              \
+        const rt_unary_parameters p = *parameters;                                                           \
         (void)p;                                                                                             \
         RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
             const type a = x[i];                                                                             \
@@ -28,10 +29,10 @@
     UNARY(name##_double, , double, twice)
 #define UNARY_LONG(name, single, twice)                                                                      \
     RT_CLONES static void name##_float(void *to, const void *from_, int64_t count,                           \
-                                       const rt_unary_parameters *parameters) {                                 \
+                                       const rt_unary_parameters *parameters) {                              \
         float *y = to;                                                                                       \
         const float *x = from_;                                                                              \
-        const rt_unary_parameters p = *parameters;                                                              \
+        const rt_unary_parameters p = *parameters;                                                           \
         (void)p;                                                                                             \
         RT_MAP_LONG(y, x, count, single);                                                                    \
     }                                                                                                        \
@@ -50,7 +51,7 @@
     UNARY(name##_int32, RT_CLONES, int32_t, expression)                                                      \
     UNARY(name##_int64, RT_CLONES, int64_t, expression)
 #define UNARY_UNSIGNED(name, expression)                                                                     \
-    UNARY(name##_uint8, RT_CLONES, uint8_t, expression)                                                               \
+    UNARY(name##_uint8, RT_CLONES, uint8_t, expression)                                                      \
     UNARY(name##_uint16, , uint16_t, expression)                                                             \
     UNARY(name##_uint32, , uint32_t, expression)                                                             \
     UNARY(name##_uint64, , uint64_t, expression)
@@ -165,7 +166,8 @@ static void same(void *to, const void *from, int64_t count, size_t size) {
     if (to != from && count > 0) memcpy(to, from, (size_t)count * size);
 }
 #define UNARY_SAME(type, bits)                                                                               \
-    static void abs_##type(void *to, const void *from, int64_t count, const rt_unary_parameters *parameters) {  \
+    static void abs_##type(void *to, const void *from, int64_t count,                                        \
+                           const rt_unary_parameters *parameters) {                                          \
         (void)parameters;                                                                                    \
         same(to, from, count, bits / 8);                                                                     \
     }
@@ -233,13 +235,14 @@ static const unary_row rows[OP_CODE_COUNT] = {
 
 static const unary_row gelu_by_tanh = {true, 0.0f, 0.0f, {ROW_REAL(gelu_tanh)}};
 
-static rt_unary_function *find(const op_call *call) {
+static rt_unary_function *find(const op_call *call, const rt_environment *environment) {
     const op_dtype dtype = call->inputs[0].type.dtype;
     const bool tanh =
         call->code == OP_GELU && op_attribute_is(&call->attributes, "approximate", "tanh", "none");
     const unary_row *row = tanh ? &gelu_by_tanh : &rows[call->code];
     const op_dtype computed = rt_is_half(dtype) ? OP_FLOAT : dtype;
-    rt_unary_function *wide = computed == OP_FLOAT ? rt_unary_512(call->code) : NULL;
+    rt_unary_function *wide =
+        computed == OP_FLOAT ? rt_unary_512(call->code, !environment->portable_only) : NULL;
     return wide ? wide : row->functions[computed];
 }
 
@@ -449,18 +452,16 @@ static int64_t work_of(op_code code) {
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
     bool zero_stays = call->code == OP_CLIP ? limits_enclose_zero(call) : rows[call->code].zero_stays;
-    return find(call) && rt_accepts_layouts(call, 1, zero_stays);
+    return find(call, environment) && rt_accepts_layouts(call, 1, zero_stays);
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    (void)environment;
     unary_state *state = BASE_NEW(arena, unary_state);
     if (!state) return base_fail_memory(report);
     state->dtype = call->inputs[0].type.dtype;
-    state->function = find(call);
+    state->function = find(call, environment);
     state->size = op_dtype_bytes(state->dtype);
     state->count = rt_stored_elements(&call->outputs[0].type);
     state->work = work_of(call->code);

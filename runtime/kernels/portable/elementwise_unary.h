@@ -17,8 +17,8 @@ typedef struct rt_unary_parameters {
 typedef void rt_unary_function(void *to, const void *from, int64_t count,
                                const rt_unary_parameters *parameters);
 
-/* The form of this operator on floats for AVX-512, which gives the same bits; NULL: there is none,
- * or the machine has not AVX-512. */
-rt_unary_function *rt_unary_512(op_code code);
+/* The form of this operator on floats for AVX-512, which gives the same bits unless it is `contracted`: then products and their sums are rounded
+ * once. NULL: there is none, or the machine has not AVX-512. */
+rt_unary_function *rt_unary_512(op_code code, bool contracted);
 
 #endif

@@ -13,31 +13,35 @@
         (void)alpha;                                                                                         \
         RT_MAP_512(y, x, count, expression)                                                                  \
     }
-UNARY_512(exp, rt_exp_16(a))
-UNARY_512(sigmoid, rt_sigmoid_16(a))
-UNARY_512(tanh, rt_tanh_16(a))
-UNARY_512(softplus, rt_softplus_16(a))
-UNARY_512(swish, rt_swish_16(a, alpha))
+#define UNARY_512_BOTH(name, ...)                                                                            \
+    UNARY_512(name, rt_##name##_16(false, __VA_ARGS__))                                                      \
+    UNARY_512(contracted_##name, rt_##name##_16(true, __VA_ARGS__))
+UNARY_512_BOTH(exp, a)
+UNARY_512_BOTH(sigmoid, a)
+UNARY_512_BOTH(tanh, a)
+UNARY_512_BOTH(softplus, a)
+UNARY_512_BOTH(swish, a, alpha)
 
-rt_unary_function *rt_unary_512(op_code code) {
+rt_unary_function *rt_unary_512(op_code code, bool contracted) {
     if (!__builtin_cpu_supports("avx512f")) return NULL;
     switch (code) {
     case OP_EXP:
-        return exp_512;
+        return contracted ? contracted_exp_512 : exp_512;
     case OP_SIGMOID:
-        return sigmoid_512;
+        return contracted ? contracted_sigmoid_512 : sigmoid_512;
     case OP_SOFTPLUS:
-        return softplus_512;
+        return contracted ? contracted_softplus_512 : softplus_512;
     case OP_SWISH:
-        return swish_512;
+        return contracted ? contracted_swish_512 : swish_512;
     case OP_TANH:
-        return tanh_512;
+        return contracted ? contracted_tanh_512 : tanh_512;
     default:
         return NULL;
     }
 }
 #else
-rt_unary_function *rt_unary_512(op_code code) {
+rt_unary_function *rt_unary_512(op_code code, bool contracted) {
+    (void)contracted;
     (void)code;
     return NULL;
 }

@@ -416,7 +416,8 @@ static void choose_short_rows(fused_state *state, const op_tensor *values) {
 /* ---- preparing: registers, buffers, blocks, steps ----------------------------------------------------------------- */
 
 static base_status choose_registers(fused_state *state, int64_t elements, const op_tensor *values,
-                                    base_arena *arena, base_report *report) {
+                                    const rt_environment *environment, base_arena *arena,
+                                    base_report *report) {
     rt_register_kind kinds[OP_FUSED_INPUTS];
     if (elements < RT_REGISTER_PIECE || !rt_registers_accepts(&state->program, values)) return BASE_OK;
     for (uint32_t v = 0; v < state->program.input_count; v++) {
@@ -426,7 +427,8 @@ static base_status choose_registers(fused_state *state, int64_t elements, const 
                    : input->in_rows.step       ? RT_REGISTER_ONE_ROW
                                                : RT_REGISTER_EACH_ROW;
     }
-    state->registers = rt_registers_new(&state->program, values, kinds, state->width, arena);
+    state->registers =
+        rt_registers_new(&state->program, values, kinds, state->width, !environment->portable_only, arena);
     return state->registers ? BASE_OK : base_fail_memory(report);
 }
 
@@ -581,7 +583,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         return BASE_OK;
     }
     choose_short_rows(state, values);
-    base_status status = choose_registers(state, elements, values, arena, report);
+    base_status status = choose_registers(state, elements, values, environment, arena, report);
     if (status != BASE_OK) return status;
     const int buffers = assign_buffers(state, values, &widest);
     choose_block(state, buffers, widest, elements / state->row);

@@ -47,6 +47,12 @@ typedef enum register_code {
     SQUARE_ROOT,
     SWISH,
     TANH,
+    /* The same of plans in which a product and its sum may be rounded once (vector_math_512.h). */
+    CONTRACTED_EXPONENTIAL,
+    CONTRACTED_SIGMOID,
+    CONTRACTED_SOFT_PLUS,
+    CONTRACTED_SWISH,
+    CONTRACTED_TANH,
     LOAD,
     ADD = LOAD + SOURCES,
     MULTIPLY = ADD + SOURCES,
@@ -231,17 +237,22 @@ run_piece(const rt_registers *registers, const float *const *at, void *to, int64
             CASE(ROUND_HALF, round_half(a));
             CASE(ROUND_BRAIN, round_brain(a));
             CASE(ABSOLUTE, with_sign(a, false));
-            CASE(EXPONENTIAL, rt_exp_16(a));
+            CASE(EXPONENTIAL, rt_exp_16(false, a));
+            CASE(CONTRACTED_EXPONENTIAL, rt_exp_16(true, a));
             CASE(HARD_LIMIT, hard_limit(a, one));
             CASE(LEAK, leak(a, one));
             CASE(NEGATE, with_sign(a, true));
             CASE(RECIPROCAL, _mm512_div_ps(_mm512_set1_ps(1.0f), a));
             CASE(RECTIFY, _mm512_max_ps(_mm512_setzero_ps(), a));
-            CASE_LONG(SIGMOID, rt_sigmoid_16(a));
-            CASE_LONG(SOFT_PLUS, rt_softplus_16(a));
+            CASE_LONG(SIGMOID, rt_sigmoid_16(false, a));
+            CASE_LONG(CONTRACTED_SIGMOID, rt_sigmoid_16(true, a));
+            CASE_LONG(SOFT_PLUS, rt_softplus_16(false, a));
+            CASE_LONG(CONTRACTED_SOFT_PLUS, rt_softplus_16(true, a));
             CASE(SQUARE_ROOT, _mm512_sqrt_ps(a));
-            CASE_LONG(SWISH, rt_swish_16(a, _mm512_set1_ps(one->alpha)));
-            CASE_LONG(TANH, rt_tanh_16(a));
+            CASE_LONG(SWISH, rt_swish_16(false, a, _mm512_set1_ps(one->alpha)));
+            CASE_LONG(CONTRACTED_SWISH, rt_swish_16(true, a, _mm512_set1_ps(one->alpha)));
+            CASE_LONG(TANH, rt_tanh_16(false, a));
+            CASE_LONG(CONTRACTED_TANH, rt_tanh_16(true, a));
             CASES(LOAD, b);
             CASES(ADD, _mm512_add_ps(a, b));
             CASES(MULTIPLY, _mm512_mul_ps(a, b));
@@ -337,6 +348,23 @@ static bool instruction_of(op_code code, bool reversed, register_code *result) {
     }
 }
 
+static register_code contracted(register_code code) {
+    switch (code) {
+    case EXPONENTIAL:
+        return CONTRACTED_EXPONENTIAL;
+    case SIGMOID:
+        return CONTRACTED_SIGMOID;
+    case SOFT_PLUS:
+        return CONTRACTED_SOFT_PLUS;
+    case SWISH:
+        return CONTRACTED_SWISH;
+    case TANH:
+        return CONTRACTED_TANH;
+    default:
+        return code;
+    }
+}
+
 bool rt_registers_accepts(const op_fused *program, const op_tensor *values) {
     if (!__builtin_cpu_supports("avx512f")) return false;
     for (uint32_t v = 0; v < program->input_count + program->step_count; v++) {
@@ -407,7 +435,8 @@ static void widen_inputs(rt_registers *to, const op_fused *program, const rt_reg
 }
 
 rt_registers *rt_registers_new(const op_fused *program, const op_tensor *values,
-                               const rt_register_kind *kinds, int64_t width, base_arena *arena) {
+                               const rt_register_kind *kinds, int64_t width, bool contract,
+                               base_arena *arena) {
     rt_registers *result = BASE_NEW(arena, rt_registers);
     if (!result) return NULL;
     while (((int64_t)1 << result->shift) < width) result->shift++;
@@ -429,7 +458,7 @@ rt_registers *rt_registers_new(const op_fused *program, const op_tensor *values,
         else if (step->code != OP_CAST) {
             const float alpha = code == LEAK ? 0.01f : code == HARD_LIMIT ? 0.2f : 1.0f;
             result->code[result->count++] =
-                (register_instruction){.code = (int)code,
+                (register_instruction){.code = (int)(contract ? contracted(code) : code),
                                        .alpha = op_attribute_real(&attributes, "alpha", alpha),
                                        .beta = op_attribute_real(&attributes, "beta", 0.5f)};
         }
@@ -456,11 +485,13 @@ bool rt_registers_accepts(const op_fused *program, const op_tensor *values) {
 }
 
 rt_registers *rt_registers_new(const op_fused *program, const op_tensor *values,
-                               const rt_register_kind *kinds, int64_t width, base_arena *arena) {
+                               const rt_register_kind *kinds, int64_t width, bool contract,
+                               base_arena *arena) {
     (void)program;
     (void)values;
     (void)kinds;
     (void)width;
+    (void)contract;
     (void)arena;
     return NULL;
 }

@@ -27,10 +27,11 @@ typedef struct rt_registers rt_registers;
 /* False: the machine has no AVX-512, or a step has no form for it. `values` are the inputs and what the steps make. */
 bool rt_registers_accepts(const op_fused *program, const op_tensor *values);
 
-/* The instructions for a program that is accepted; `kinds` are those of the inputs, `width` that of short rows. NULL when memory runs
- * out. */
+/* The instructions for a program that is accepted; `kinds` are those of the inputs, `width` that of short rows; `contract`: a product and
+ * its sum within one operator may be rounded once. NULL when memory runs out. */
 rt_registers *rt_registers_new(const op_fused *program, const op_tensor *values,
-                               const rt_register_kind *kinds, int64_t width, base_arena *arena);
+                               const rt_register_kind *kinds, int64_t width, bool contract,
+                               base_arena *arena);
 
 /* `count` elements of the result. It may lie over an input that runs. Blocks with inputs in rows are whole rows. */
 void rt_registers_run(const rt_registers *registers, void *const *inputs, void *to, int64_t count);

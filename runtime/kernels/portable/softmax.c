@@ -18,6 +18,7 @@ typedef struct softmax_state {
     int64_t outer, extent, inner;
     op_dtype dtype;
     bool logarithm;
+    bool contract; /* a product and its sum may be rounded once */
 } softmax_state;
 
 typedef struct softmax_context {
@@ -108,8 +109,8 @@ typedef void row_function(float *to, const float *from, int64_t count, bool loga
 
 #ifdef RT_HAS_MATH_512
 /* exp of x up to 0, or a NaN. */
-RT_MATH_512 static inline __m512 exp_below(__m512 x) {
-    return rt_exp_limited_16(_mm512_max_ps(_mm512_set1_ps(-104.0f), x));
+RT_MATH_512_INLINE __m512 exp_below(bool contract, __m512 x) {
+    return rt_exp_limited_16(contract, _mm512_max_ps(_mm512_set1_ps(-104.0f), x));
 }
 
 RT_MATH_512 static inline float sum_of_lanes(__m512 x) {
@@ -120,8 +121,9 @@ RT_MATH_512 static inline float sum_of_lanes(__m512 x) {
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
-/* row_float with the same bits. Four vectors side by side: each is a long chain. */
-RT_MATH_512 static void row_512(float *to, const float *from, int64_t count, bool logarithm) {
+/* row_float, with the same bits unless products and sums contract. Four vectors side by side: each is a long chain. */
+RT_MATH_512_INLINE void any_row_512(bool contract, float *to, const float *from, int64_t count,
+                                    bool logarithm) {
     const int64_t whole = count - count % LANES;
     const __mmask16 rest = rt_first_lanes_16(count - whole);
     __m512 best = _mm512_set1_ps(from[0]), other = best, sums = _mm512_setzero_ps();
@@ -138,7 +140,7 @@ RT_MATH_512 static void row_512(float *to, const float *from, int64_t count, boo
         __m512 e[4], x[4];
         _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) {
             x[j] = _mm512_sub_ps(_mm512_loadu_ps(from + i + LANES * j), largest);
-            e[j] = exp_below(x[j]);
+            e[j] = exp_below(contract, x[j]);
         }
         _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) {
             if (!logarithm) _mm512_storeu_ps(to + i + LANES * j, e[j]);
@@ -147,7 +149,8 @@ RT_MATH_512 static void row_512(float *to, const float *from, int64_t count, boo
     }
     for (; i < count; i += LANES) {
         const __mmask16 there = i < whole ? 0xffff : rest;
-        const __m512 x = _mm512_sub_ps(_mm512_maskz_loadu_ps(there, from + i), largest), e = exp_below(x);
+        const __m512 x = _mm512_sub_ps(_mm512_maskz_loadu_ps(there, from + i), largest),
+                     e = exp_below(contract, x);
         if (!logarithm) _mm512_mask_storeu_ps(to + i, there, e);
         sums = _mm512_mask_add_ps(sums, there, sums, e);
     }
@@ -161,19 +164,28 @@ RT_MATH_512 static void row_512(float *to, const float *from, int64_t count, boo
                                         : _mm512_mul_ps(y, change));
     }
 }
+
+RT_MATH_512 static void row_512(float *to, const float *from, int64_t count, bool logarithm) {
+    any_row_512(false, to, from, count, logarithm);
+}
+
+RT_MATH_512 static void contracted_row_512(float *to, const float *from, int64_t count, bool logarithm) {
+    any_row_512(true, to, from, count, logarithm);
+}
 #endif
 
-static row_function *find_row(void) {
+static row_function *find_row(bool contract) {
 #ifdef RT_HAS_MATH_512
-    if (__builtin_cpu_supports("avx512f")) return row_512;
+    if (__builtin_cpu_supports("avx512f")) return contract ? contracted_row_512 : row_512;
 #endif
+    (void)contract;
     return row_float;
 }
 
 static void rows_float(void *user, int64_t begin, int64_t end) {
     const softmax_context *context = user;
     const int64_t extent = context->state->extent;
-    row_function *const run_row = find_row();
+    row_function *const run_row = find_row(context->state->contract);
     for (int64_t row = begin; row < end; row++) {
         run_row((float *)context->to + row * extent, (const float *)context->from + row * extent, extent,
                 context->state->logarithm);
@@ -250,7 +262,6 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    (void)environment;
     softmax_state *state = BASE_NEW(arena, softmax_state);
     if (!state) return base_fail_memory(report);
     const op_type *type = &call->inputs[0].type;
@@ -258,6 +269,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     op_axis(op_attribute_integer(&call->attributes, "axis", -1), type->shape.rank, &axis);
     state->dtype = type->dtype;
     state->logarithm = call->code == OP_LOG_SOFTMAX;
+    state->contract = !environment->portable_only;
     state->outer = state->extent = state->inner = 1;
     for (int32_t i = 0; i < type->shape.rank; i++) {
         int64_t *part = i < axis ? &state->outer : i == axis ? &state->extent : &state->inner;

@@ -2,9 +2,11 @@
 /* test_float_functions.c: exp, erf, Gelu and the like: each form that a machine may have gives the bits of the formula, in vectors and for
  * the last elements of a row. */
 #include "runtime/kernels/portable/activation.h"
+#include "runtime/kernels/portable/elementwise_unary.h"
 #include "runtime/kernels/portable/pieces.h"
 #include "runtime/kernels/portable/vector_math.h"
 #include "tests/support/operators.h"
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -99,6 +101,61 @@ static void test_pieces(void **state) {
     base_arena_free(&arena);
 }
 
+/* What the function of this operator is. */
+static double exact(op_code code, double x) {
+    switch (code) {
+    case OP_EXP:
+        return exp(x);
+    case OP_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case OP_SWISH:
+        return x / (1 + exp(-x));
+    case OP_TANH:
+        return tanh(x);
+    default:
+        return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+    }
+}
+
+/* Every float, coarsely, where products and their sums may be rounded once: next to the exact result, and no further than where each is rounded;
+ * a NaN stays one, infinities have their limits. */
+static void test_contracted(void **state) {
+    (void)state;
+    static const op_code codes[] = {OP_EXP, OP_SIGMOID, OP_SWISH, OP_TANH, OP_SOFTPLUS};
+    enum { COUNT = (1 << 20) - 5 };
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    const op_shape shape = {.rank = 1, .dims = {COUNT}};
+    const op_tensor input = test_coarse_floats(&arena, COUNT), made = test_tensor(&arena, OP_FLOAT, &shape);
+    const rt_unary_parameters parameters = {.alpha = 1};
+    const float *x = input.data;
+    float *y = made.data;
+    for (size_t k = 0; k < sizeof codes / sizeof *codes; k++) {
+        double worst[2] = {0};
+        for (int contracted = 0; contracted < 2; contracted++) {
+            rt_unary_function *form = rt_unary_512(codes[k], contracted);
+            if (!form) continue; /* only with AVX-512 is there a choice */
+            form(y, x, COUNT, &parameters);
+            for (int64_t i = 0; i < COUNT; i++) {
+                const double want = exact(codes[k], (double)x[i]), error = fabs((double)y[i] - want);
+                if (isnan(want)) {
+                    assert_true(isnan(y[i]));
+                } else if (isinf(want) || fabs(want) > (double)FLT_MAX) {
+                    assert_true(isinf(y[i]) && (y[i] > 0) == (want > 0));
+                } else if (fabs(want) > 0x1p-126) {
+                    worst[contracted] = fmax(worst[contracted], error / fabs(want));
+                } else {
+                    assert_true(error <= 0x1p-126);
+                }
+            }
+        }
+        print_message("%s: %.3g where each is rounded, %.3g contracted\n", op_schema_of(codes[k])->name,
+                      worst[0], worst[1]);
+        assert_true(worst[1] <= 1e-5 && worst[1] <= 1.1 * worst[0]); /* Swish of -88 is tiny */
+    }
+    base_arena_free(&arena);
+}
+
 /* The last elements of a row, which pass through a full vector, get the same bits as each by itself. */
 static void test_tails(void **state) {
     (void)state;
@@ -156,7 +213,8 @@ static void test_fused_gates(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_formulas), cmocka_unit_test(test_pieces),
-                                       cmocka_unit_test(test_tails), cmocka_unit_test(test_fused_gates)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_formulas), cmocka_unit_test(test_contracted),
+                                       cmocka_unit_test(test_pieces), cmocka_unit_test(test_tails),
+                                       cmocka_unit_test(test_fused_gates)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
