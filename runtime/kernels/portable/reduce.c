@@ -13,8 +13,9 @@
 #include <string.h>
 
 /* LANES partial results of a run of reduced elements; COLUMNS results side by side where the innermost
- * dimension is kept. STRETCH: how many elements a lane or column takes up before it is added to its total. CHAINS: of LANES columns, as many as a
- * block of channels has, rows are taken up by turns, so that no addition waits for the one before. */
+ * dimension is kept. STRETCH: how many elements a lane or column takes up before it is added to its total. CHAINS: so many results of
+ * LANES columns, as many as a block of channels has, are made side by side, so that no addition waits for the one before. The order within a
+ * column does not depend on how many there are: bands have other numbers of them. */
 enum {
     LANES = 16,
     COLUMNS = 64,
@@ -66,6 +67,32 @@ static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_
  * partial result p and an element x, `join` of a total t and a partial result p, `finish` of t, of `mean` and of the
  * count n. */
 #define REDUCE(name, clones, type, partial, total, initial, combine, join, finish)                           \
+    static inline __attribute__((always_inline)) void name##_chains(                                         \
+        const type *const starts[], int count, int64_t lines, int64_t step, total totals[][LANES]) {         \
+        for (int k = 0; k < count * LANES; k++) totals[k / LANES][k % LANES] = (initial);                    \
+        for (int64_t r = 0; r < lines; r += STRETCH) {                                                       \
+            const int64_t stretch = lines - r < STRETCH ? lines - r : STRETCH;                               \
+            partial chains[CHAINS][LANES];                                                                   \
+            for (int k = 0; k < count * LANES; k++) chains[k / LANES][k % LANES] = (initial);                \
+            for (int64_t i = 0; i < stretch; i++) {                                                          \
+                for (int chain = 0; chain < count; chain++) {                                                \
+                    const type *line = starts[chain] + (r + i) * step;                                       \
+                    RT_VECTOR for (int k = 0; k < LANES; k++) {                                              \
+                        const partial p = chains[chain][k];                                                  \
+                        const type x = line[k];                                                              \
+                        chains[chain][k] = (combine);                                                        \
+                    }                                                                                        \
+                }                                                                                            \
+            }                                                                                                \
+            for (int chain = 0; chain < count; chain++) {                                                    \
+                RT_VECTOR for (int k = 0; k < LANES; k++) {                                                  \
+                    const partial p = chains[chain][k];                                                      \
+                    const total t = totals[chain][k];                                                        \
+                    totals[chain][k] = (join);                                                               \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
     clones static void name(const reduce_shape *shape, bool mean, void *to, const void *from, int64_t begin, \
                             int64_t end) {                                                                   \
         type *results = to;                                                                                  \
@@ -132,6 +159,21 @@ static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_
                 results[task] = (type)(finish);                                                              \
                 continue;                                                                                    \
             }                                                                                                \
+            if (inner == LANES && shape->reduced_rank == 1 && end - task > 1) {                              \
+                const int64_t step = shape->reduced_strides[0], several = end - task < CHAINS ? 2 : CHAINS;  \
+                const type *starts[CHAINS];                                                                  \
+                for (int64_t s = 0; s < several; s++)                                                        \
+                    starts[s] = (const type *)from + start_of(shape, task + s);                              \
+                total totals[CHAINS][LANES];                                                                 \
+                if (several == CHAINS) name##_chains(starts, CHAINS, shape->reduced_count, step, totals);    \
+                else name##_chains(starts, 2, shape->reduced_count, step, totals);                           \
+                for (int64_t i = 0; i < several * LANES; i++) {                                              \
+                    const total t = totals[i / LANES][i % LANES];                                            \
+                    results[task * LANES + i] = (type)(finish);                                              \
+                }                                                                                            \
+                task += several - 1;                                                                         \
+                continue;                                                                                    \
+            }                                                                                                \
             const int64_t column = task % shape->groups * COLUMNS;                                           \
             const int64_t columns = inner - column < COLUMNS ? inner - column : COLUMNS;                     \
             const type *at = (const type *)from + start_of(shape, task / shape->groups) + column;            \
@@ -140,65 +182,37 @@ static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_
             total totals[COLUMNS];                                                                           \
             int64_t offset = 0;                                                                              \
             for (int64_t c = 0; c < columns; c++) totals[c] = (initial);                                     \
-            if (columns == LANES && shape->reduced_rank == 1) {                                              \
-                const int64_t step = shape->reduced_strides[0];                                              \
-                for (int64_t r = 0; r < shape->reduced_count; r += STRETCH) {                                \
-                    const int64_t rest = shape->reduced_count - r,                                           \
-                                  stretch = rest < STRETCH ? rest : STRETCH;                                 \
-                    const type *line = at + r * step;                                                        \
-                    partial chains[CHAINS][LANES];                                                           \
-                    for (int k = 0; k < CHAINS * LANES; k++) chains[k / LANES][k % LANES] = (initial);       \
-                    for (int64_t i = 0; i < stretch; i += CHAINS) {                                          \
-                        for (int chain = 0; chain < CHAINS && i + chain < stretch; chain++, line += step) {  \
-                            RT_VECTOR for (int k = 0; k < LANES; k++) {                                      \
-                                const partial p = chains[chain][k];                                          \
-                                const type x = line[k];                                                      \
-                                chains[chain][k] = (combine);                                                \
-                            }                                                                                \
+            for (int64_t r = 0; r < shape->reduced_count;) {                                                 \
+                const int64_t rest = shape->reduced_count - r, stretch = rest < STRETCH ? rest : STRETCH;    \
+                for (int64_t c = 0; c < columns; c++) partials[c] = (initial);                               \
+                int64_t i = 0;                                                                               \
+                const int64_t step = shape->reduced_rank == 1 ? shape->reduced_strides[0] : 0;               \
+                for (; step && i + TOGETHER <= stretch; i += TOGETHER, r += TOGETHER) {                      \
+                    const type *line = at + offset;                                                          \
+                    RT_VECTOR for (int64_t c = 0; c < columns; c++) {                                        \
+                        partial several = partials[c];                                                       \
+                        for (int l = 0; l < TOGETHER; l++) {                                                 \
+                            const partial p = several;                                                       \
+                            const type x = line[l * step + c];                                               \
+                            several = (combine);                                                             \
                         }                                                                                    \
+                        partials[c] = several;                                                               \
                     }                                                                                        \
-                    for (int chain = 0; chain < CHAINS; chain++) {                                           \
-                        for (int k = 0; k < LANES; k++) {                                                    \
-                            const partial p = chains[chain][k];                                              \
-                            const total t = totals[k];                                                       \
-                            totals[k] = (join);                                                              \
-                        }                                                                                    \
-                    }                                                                                        \
+                    offset += TOGETHER * step;                                                               \
                 }                                                                                            \
-            } else {                                                                                         \
-                for (int64_t r = 0; r < shape->reduced_count;) {                                             \
-                    const int64_t rest = shape->reduced_count - r,                                           \
-                                  stretch = rest < STRETCH ? rest : STRETCH;                                 \
-                    for (int64_t c = 0; c < columns; c++) partials[c] = (initial);                           \
-                    int64_t i = 0;                                                                           \
-                    const int64_t step = shape->reduced_rank == 1 ? shape->reduced_strides[0] : 0;           \
-                    for (; step && i + TOGETHER <= stretch; i += TOGETHER, r += TOGETHER) {                  \
-                        const type *line = at + offset;                                                      \
-                        RT_VECTOR for (int64_t c = 0; c < columns; c++) {                                    \
-                            partial several = partials[c];                                                   \
-                            for (int l = 0; l < TOGETHER; l++) {                                             \
-                                const partial p = several;                                                   \
-                                const type x = line[l * step + c];                                           \
-                                several = (combine);                                                         \
-                            }                                                                                \
-                            partials[c] = several;                                                           \
-                        }                                                                                    \
-                        offset += TOGETHER * step;                                                           \
-                    }                                                                                        \
-                    for (; i < stretch; i++, r++) {                                                          \
-                        const type *line = at + offset;                                                      \
-                        RT_VECTOR for (int64_t c = 0; c < columns; c++) {                                    \
-                            const partial p = partials[c];                                                   \
-                            const type x = line[c];                                                          \
-                            partials[c] = (combine);                                                         \
-                        }                                                                                    \
-                        offset = advance(shape, index, offset);                                              \
-                    }                                                                                        \
-                    for (int64_t c = 0; c < columns; c++) {                                                  \
+                for (; i < stretch; i++, r++) {                                                              \
+                    const type *line = at + offset;                                                          \
+                    RT_VECTOR for (int64_t c = 0; c < columns; c++) {                                        \
                         const partial p = partials[c];                                                       \
-                        const total t = totals[c];                                                           \
-                        totals[c] = (join);                                                                  \
+                        const type x = line[c];                                                              \
+                        partials[c] = (combine);                                                             \
                     }                                                                                        \
+                    offset = advance(shape, index, offset);                                                  \
+                }                                                                                            \
+                for (int64_t c = 0; c < columns; c++) {                                                      \
+                    const partial p = partials[c];                                                           \
+                    const total t = totals[c];                                                               \
+                    totals[c] = (join);                                                                      \
                 }                                                                                            \
             }                                                                                                \
             for (int64_t c = 0; c < columns; c++) {                                                          \

@@ -55,6 +55,41 @@ static void rows_become_numbers(void **state) {
     }
 }
 
+/* Sums over channels of some columns are those columns of the sums of more of them, bit by bit: bands are parts of rows. (A single column lies
+ * together, and is summed as a row.) */
+static void sums_of_some_columns(void **state) {
+    (void)state;
+    static const op_code codes[] = {OP_REDUCE_SUM, OP_REDUCE_MEAN, OP_REDUCE_PROD, OP_REDUCE_MAX};
+    static const int64_t counts[] = {2, 15, 16, 17, 32, 48, 64, 80, 96, 144};
+    uint64_t seed = 61;
+    for (int round = 0; round < 120; round++) {
+        const int64_t images = random_range(&seed, 1, 7), channels = random_range(&seed, 1, 70),
+                      columns = 160;
+        const int64_t kept = counts[random_range(&seed, 0, sizeof counts / sizeof *counts - 1)];
+        const int64_t first = random_range(&seed, 0, columns - kept);
+        application whole, part;
+        for (int i = 0; i < 2; i++) {
+            application *app = i ? &part : &whole;
+            application_init(app, codes[round % 4]);
+            uint64_t numbers = 62;
+            float *x =
+                application_random(app, OP_FLOAT, 3, DIMS(images, channels, i ? kept : columns), &numbers);
+            for (int64_t row = 0; i && row < images * channels; row++)
+                memcpy(x + row * kept, (const float *)whole.inputs[0].data + row * columns + first,
+                       (size_t)kept * sizeof *x);
+            int64_t *axes = application_input(app, OP_INT64, 1, DIMS(1));
+            axes[0] = 1;
+            application_integer(app, "keepdims", round % 2);
+            application_run(app, "portable.reduce", 1 + round % 3);
+        }
+        const float *want = whole.outputs[0].data, *got = part.outputs[0].data;
+        for (int64_t n = 0; n < images; n++)
+            assert_memory_equal(got + n * kept, want + n * columns + first, (size_t)kept * sizeof *got);
+        application_free(&whole);
+        application_free(&part);
+    }
+}
+
 /* Rows of 16 bits that lie together: what floats give, rounded once; short ones take no scratch. */
 static void rows_of_halves_become_numbers(void **state) {
     (void)state;
@@ -342,11 +377,15 @@ static void remainders_of_integers(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_of_halves),        cmocka_unit_test(rows_of_halves_become_numbers),
-        cmocka_unit_test(rows_become_numbers),    cmocka_unit_test(windows_along_rows),
-        cmocka_unit_test(matrices_are_turned),    cmocka_unit_test(tiles_repeat),
-        cmocka_unit_test(floats_become_integers), cmocka_unit_test(remainders_of_floats),
-        cmocka_unit_test(remainders_of_integers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_of_halves),
+                                       cmocka_unit_test(sums_of_some_columns),
+                                       cmocka_unit_test(rows_of_halves_become_numbers),
+                                       cmocka_unit_test(rows_become_numbers),
+                                       cmocka_unit_test(windows_along_rows),
+                                       cmocka_unit_test(matrices_are_turned),
+                                       cmocka_unit_test(tiles_repeat),
+                                       cmocka_unit_test(floats_become_integers),
+                                       cmocka_unit_test(remainders_of_floats),
+                                       cmocka_unit_test(remainders_of_integers)};
     return cmocka_run_group_tests_name("wide_rows", tests, NULL, NULL);
 }
