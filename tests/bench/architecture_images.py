@@ -314,7 +314,7 @@ def quantized(n, x, scale, zero):
     return n.op("DequantizeLinear", n.op("QuantizeLinear", x, scale, zero), scale, zero)
 
 
-def quantized_conv(n, x, taken, made, size=1, stride=1, groups=1, scale=0.04, bias=True):
+def quantized_conv(n, x, taken, made, size=1, stride=1, groups=1, scale=0.04, bias=True, pad=None):
     """Weights of 8 bits by filter, the bias of 32."""
     scales = ((n.random.random(made) + 0.5) * 0.01 * (4 / (taken // groups * size * size)) ** 0.5).astype("f")
     weights = n.random.integers(-127, 128, (made, taken // groups, size, size)).astype("i1")
@@ -322,7 +322,7 @@ def quantized_conv(n, x, taken, made, size=1, stride=1, groups=1, scale=0.04, bi
     inputs = [x, w]
     if bias:
         inputs.append(n.op("DequantizeLinear", n.constant(n.random.integers(-900, 900, made).astype("i4")), n.constant((scales * scale).astype("f")), n.constant(np.zeros(made, "i4")), axis=0))
-    pad = size // 2
+    pad = size // 2 if pad is None else pad
     return n.op("Conv", *inputs, dilations=[1, 1], group=groups, kernel_shape=[size] * 2, pads=[pad] * 4, strides=[stride] * 2)
 
 

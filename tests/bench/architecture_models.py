@@ -10,14 +10,19 @@ tells where ouro is slower, and where it is wrong. Needs python3-onnx."""
 import os
 import sys
 
+import architecture_bits
 import architecture_detectors
 import architecture_images
+import architecture_readers
 import architecture_sequences
+import architecture_sound
+import architecture_tables
+import architecture_vision
 from architecture_net import Net
 
 
 def main():
-    models = {**architecture_images.MODELS, **architecture_sequences.MODELS, **architecture_detectors.MODELS}
+    models = {**architecture_images.MODELS, **architecture_sequences.MODELS, **architecture_detectors.MODELS, **architecture_vision.MODELS, **architecture_sound.MODELS, **architecture_bits.MODELS, **architecture_tables.MODELS, **architecture_readers.MODELS}
     for name in sys.argv[2:] or models:
         function, opset = models[name]
         net = Net(opset)

@@ -69,7 +69,9 @@ class Net:
         data = os.path.join(folder, "test_data_set_0")
         os.makedirs(data, exist_ok=True)
         graph = helper.make_graph(self.nodes, "main_graph", self.inputs, self.outputs, self.constants)
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8 if self.opset < 19 else 9),
+        others = sorted({node.domain for node in self.nodes} - {""})
+        imports = [helper.make_opsetid("", self.opset)] + [helper.make_opsetid(domain, 3 if domain == "ai.onnx.ml" else 1) for domain in others]
+        onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8 if self.opset < 19 else 9),
                   os.path.join(folder, "model.onnx"))
         for i, array in enumerate(self.data):
             with open(os.path.join(data, f"input_{i}.pb"), "wb") as file:
