@@ -18,7 +18,9 @@ typedef struct rt_byte_weights {
 
 /* The codes of `count` floats, less their zero point. Returns the scale. */
 float rt_dynamic_quantize(const float *x, int64_t count, int16_t *codes);
-/* to (+)= rows of codes times their scale, times W. `sums` holds as many numbers as W has columns. */
+/* Prepares `sums`, as many numbers as W has columns, for products by W: for those alone, until it is prepared again. */
+void rt_dynamic_begin(const rt_byte_weights *w, int32_t *sums);
+/* to (+)= rows of codes times their scale, times W. `sums` was prepared for W. */
 void rt_dynamic_multiply(const rt_byte_weights *w, const int16_t *codes, float scale, int64_t rows, float *to,
                          int64_t to_row, bool add, int32_t *sums);
 

@@ -109,7 +109,9 @@ static void NAME(project)(const NAME(direction) * d, int threads) {
         for (int64_t row = 0; d->wb && row < rows; row++)
             memcpy(d->projected + row * wide, d->bias, (size_t)wide * sizeof(REAL));
         const float scale = rt_dynamic_quantize(d->x, rows * k->input, d->codes);
+        rt_dynamic_begin(&d->byte_w, d->sums);
         rt_dynamic_multiply(&d->byte_w, d->codes, scale, rows, d->projected, wide, d->wb != NULL, d->sums);
+        rt_dynamic_begin(&d->byte_r, d->sums);
         return;
     }
 #endif
@@ -153,8 +155,7 @@ static void NAME(multiply)(const NAME(direction) * d, int64_t rows, const REAL *
     for (int64_t part = 0; part < parts; part++) {
         const int64_t from = (d->back ? parts - 1 - part : part) * each,
                       some = count * n - from < each ? count * n - from : each;
-        for (int64_t row = 0; row < rows; row++)
-            NAME(multiply_vector)
+        for (int64_t row = 0; row < rows; row++) NAME(multiply_vector)
         (c + row * c_row + from, d->r + (first * n + from) * n, h + row * n, some, n, add, false);
     }
 }
