@@ -16,11 +16,13 @@
 #include "ir/operators/window.h"
 #include "runtime/kernels/portable/integer_product.h"
 #include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/short_rows.h"
 #include "runtime/kernels/portable/stencil.h"
 #include <math.h>
 #include <string.h>
 
 enum {
+    JOINED_PART = 16,   /* of a row that is copied */
     SLACK = 64,         /* bytes after the copy that are read, and of no matter */
     NEAR = 16384,       /* bytes of a copy of some groups */
     STENCIL_TAPS = 256, /* of a window whose sums are exact in float: 256 * 255 * 255 < 2^24 */
@@ -32,6 +34,8 @@ typedef enum image_form { IMAGE_AS_IT_IS, IMAGE_COPIED, IMAGE_GATHERED, IMAGE_ST
 typedef struct integer_convolution {
     op_window window;
     image_form form;
+    bool
+        joined; /* rows of the image are put side by side where they are read, without what lies between: positions are results */
     /* The image in which positions are counted: its extents, the number of its positions up to the last that counts, and of
      * bytes of a channel, which has several such images where there are strides: parts[i] remainders in dimension i. Where
      * each window element begins in a channel. */
@@ -80,44 +84,6 @@ static void locate(const op_window *window, int64_t position, int64_t at[OP_WIND
 static void next_row(const op_window *window, int64_t at[OP_WINDOW_RANK]) {
     at[window->rank - 1] = 0;
     for (int32_t i = window->rank - 2; i >= 0 && ++at[i] == window->output[i]; i--) at[i] = 0;
-}
-
-/* Rows are often too short for a call. The last part begins where it ends with the row. */
-static inline void copy_row(uint8_t *restrict to, const uint8_t *from, int64_t count) {
-    enum { SHORT = 64, PART = 8, HALF = 4 };
-    if (count > SHORT) {
-        memcpy(to, from, (size_t)count);
-    } else if (count >= PART) {
-        for (int64_t i = 0; i < count; i += PART) {
-            const int64_t at = i + PART <= count ? i : count - PART;
-            memcpy(to + at, from + at, PART);
-        }
-    } else if (count >= HALF) {
-        memcpy(to, from, HALF);
-        memcpy(to + count - HALF, from + count - HALF, HALF);
-    } else {
-        for (int64_t i = 0; i < count; i++) to[i] = from[i];
-    }
-}
-
-/* What is left and right of a row is an element or two. */
-static inline void fill_side(uint8_t *to, uint8_t value, int64_t count) {
-    enum { SHORT = 4 };
-    if (count > SHORT) {
-        memset(to, value, (size_t)count);
-        return;
-    }
-    for (int64_t i = 0; i < count; i++) to[i] = value;
-}
-
-static void copy_bytes(uint8_t *restrict to, const uint8_t *from, int64_t count, int64_t stride) {
-    if (stride == 1) {
-        copy_row(to, from, count);
-    } else if (stride == 2) {
-        for (int64_t i = 0; i < count; i++) to[i] = from[2 * i];
-    } else {
-        for (int64_t i = 0; i < count; i++) to[i] = from[stride * i];
-    }
 }
 
 /* ---- the image, copied --------------------------------------------------------------------------------- */
@@ -172,9 +138,9 @@ static void copy_channel(const integer_convolution *shape, const uint8_t *x, uin
         }
         if (inside) {
             const int64_t from = row * window->input[last] + part.remainder[last] - window->before[last];
-            fill_side(to, zero, part.first);
-            copy_bytes(to + part.first, x + from + part.first * stride, part.end - part.first, stride);
-            fill_side(to + part.end, zero, width - part.end);
+            rt_fill_side(to, zero, part.first);
+            rt_copy_every(to + part.first, x + from + part.first * stride, part.end - part.first, stride);
+            rt_fill_side(to + part.end, zero, width - part.end);
         } else {
             memset(to, zero, (size_t)width);
         }
@@ -201,6 +167,20 @@ static void copy_member(void *context, int member, int members) {
                   job->copy + first * job->shape->channel_bytes);
 }
 
+/* Successive positions of a block that are successive results. */
+typedef struct run_of_results {
+    int32_t from, count;
+    int64_t to; /* within the result of a filter */
+} run_of_results;
+
+/* Those of a block: the same for all groups and filters. Where rows are joined: which of the block's columns are a part of a row, `to` being where
+ * that begins in the image. */
+typedef struct block_runs {
+    int64_t position; /* -1: of none yet */
+    int64_t count;
+    run_of_results list[RT_INTEGER_COLUMNS];
+} block_runs;
+
 /* ---- lines --------------------------------------------------------------------------------------------- */
 
 /* A block of columns of one group. */
@@ -212,6 +192,7 @@ typedef struct line_context {
     uint8_t zero;
     int64_t at[OP_WINDOW_RANK]; /* the first output position */
     int64_t count;              /* of columns */
+    const block_runs *rows;     /* where rows are joined: see find_rows */
 } line_context;
 
 /* Where they lie in the image or its copy. */
@@ -231,6 +212,35 @@ static void find_lines(const void *user, int64_t k, int64_t count, const uint8_t
             tap = 0;
             channel++;
         }
+    }
+}
+
+/* One row after another, in parts of JOINED_PART bytes: what is copied beyond the end of one is written over by the next. */
+static inline void join_rows(const block_runs *rows, int64_t parts, const uint8_t *x, uint8_t *line) {
+    for (int64_t r = 0; r < rows->count; r++) {
+        for (int64_t at = 0; at < parts; at += JOINED_PART)
+            memcpy(line + rows->list[r].from + at, x + rows->list[r].to + at, JOINED_PART);
+    }
+}
+
+static void join_lines(const void *user, int64_t k, int64_t count, const uint8_t **to, uint8_t *spare) {
+    const line_context *context = user;
+    const integer_convolution *shape = context->shape;
+    const block_runs *rows = context->rows;
+    const run_of_results *last = &rows->list[rows->count - 1];
+    const int64_t width = shape->window.output[shape->window.rank - 1],
+                  parts = (width + JOINED_PART - 1) / JOINED_PART * JOINED_PART;
+    for (int64_t i = 0; i < count; i++, spare += RT_INTEGER_COLUMNS) {
+        const int64_t channel = (k + i) / shape->kernel_size, tap = (k + i) % shape->kernel_size;
+        const uint8_t *x = context->x + channel * shape->channel_bytes + shape->taps[tap];
+        to[i] = spare;
+        if (last->from + parts <= RT_INTEGER_COLUMNS && context->end - x - last->to >= parts) {
+            if (parts == JOINED_PART) join_rows(rows, JOINED_PART, x, spare);
+            else join_rows(rows, parts, x, spare);
+            continue;
+        }
+        for (int64_t r = 0; r < rows->count; r++)
+            memcpy(spare + rows->list[r].from, x + rows->list[r].to, (size_t)rows->list[r].count);
     }
 }
 
@@ -269,8 +279,8 @@ static void gather_line(const line_context *context, int64_t k, uint8_t *line) {
             end = end < first ? first : end > to ? to : end;
             memset(line, context->zero, (size_t)(first - from));
             if (end > first) {
-                copy_bytes(line + (first - from), x + offset + first * window->stride[last], end - first,
-                           window->stride[last]);
+                rt_copy_every(line + (first - from), x + offset + first * window->stride[last], end - first,
+                              window->stride[last]);
             }
             memset(line + (end - from), context->zero, (size_t)(to - end));
         }
@@ -288,19 +298,6 @@ static void gather_lines(const void *user, int64_t k, int64_t count, const uint8
 }
 
 /* ---- results ------------------------------------------------------------------------------------------- */
-
-/* Successive positions of a block that are successive results. */
-typedef struct run_of_results {
-    int32_t from, count;
-    int64_t to; /* within the result of a filter */
-} run_of_results;
-
-/* Those of a block: the same for all groups and filters. */
-typedef struct block_runs {
-    int64_t position; /* -1: of none yet */
-    int64_t count;
-    run_of_results list[RT_INTEGER_COLUMNS];
-} block_runs;
 
 static int64_t find_runs(const integer_convolution *shape, int64_t position, int64_t count,
                          run_of_results *runs) {
@@ -339,6 +336,24 @@ static int64_t find_runs(const integer_convolution *shape, int64_t position, int
     return found;
 }
 
+/* Parts of rows of the image, of `count` results from `position` on. */
+static int64_t find_rows(const integer_convolution *shape, int64_t position, int64_t count,
+                         run_of_results *rows) {
+    const op_window *window = &shape->window;
+    const int32_t last = window->rank - 1;
+    int64_t at[OP_WINDOW_RANK], found = 0;
+    locate(window, position, at);
+    for (int64_t from = 0, length; from < count; from += length) {
+        int64_t to = 0;
+        length = window->output[last] - at[last];
+        if (length > count - from) length = count - from;
+        for (int32_t i = 0; i <= last; i++) to = to * shape->grid[i] + at[i];
+        rows[found++] = (run_of_results){(int32_t)from, (int32_t)length, to};
+        next_row(window, at);
+    }
+    return found;
+}
+
 static rt_requantization requantization_of(const integer_convolution_job *job, int64_t filter) {
     const integer_convolution *shape = job->shape;
     return (rt_requantization){.bias = job->bias ? job->bias[filter] : 0,
@@ -370,7 +385,7 @@ static void finish_row(const integer_convolution_job *job, int64_t filter, int64
     uint8_t bytes[RT_INTEGER_COLUMNS];
     rt_requantize(&how, sums, (count + RT_INTEGER_PANEL - 1) / RT_INTEGER_PANEL * RT_INTEGER_PANEL, bytes);
     for (int64_t i = 0; i < run_count; i++)
-        copy_row((uint8_t *)job->y + base + runs[i].to, bytes + runs[i].from, runs[i].count);
+        rt_copy_row((uint8_t *)job->y + base + runs[i].to, bytes + runs[i].from, runs[i].count);
 }
 
 /* ---- blocks -------------------------------------------------------------------------------------------- */
@@ -389,9 +404,11 @@ typedef struct block_results {
 
 static void finish_rows(const void *results, int64_t row, int64_t rows, const int32_t *sums, int64_t pitch) {
     const block_results *to = results;
+    const run_of_results all = {0, (int32_t)to->count, to->runs->position};
+    const bool joined = to->job->shape->joined;
     for (int64_t i = 0; i < rows; i++)
-        finish_row(to->job, to->filter + row + i, to->count, sums + i * pitch, to->runs->list,
-                   to->runs->count);
+        finish_row(to->job, to->filter + row + i, to->count, sums + i * pitch, joined ? &all : to->runs->list,
+                   joined ? 1 : to->runs->count);
 }
 
 /* `copy`: of the channels of the group; NULL where the image is read as it is. */
@@ -407,7 +424,7 @@ static void run_block(const integer_convolution_job *job, int64_t group, const u
         locate(&shape->window, position, lines.at);
     } else {
         const int64_t bytes = shape->channels * shape->channel_bytes;
-        lines.x = (copy ? copy : job->x + group * bytes) + position;
+        lines.x = (copy ? copy : job->x + group * bytes) + (shape->joined ? 0 : position);
         if (copy) lines.end = copy + bytes + SLACK;
     }
     const block_results results = {job, filter, count, runs};
@@ -420,14 +437,17 @@ static void run_block(const integer_convolution_job *job, int64_t group, const u
                                     .a_row = depth,
                                     .a_zeros = zeros,
                                     .b_zeros = &job->x_zero,
-                                    .lines = shape->form == IMAGE_GATHERED ? gather_lines : find_lines,
+                                    .lines = shape->form == IMAGE_GATHERED ? gather_lines
+                                             : shape->joined               ? join_lines
+                                                                           : find_lines,
                                     .context = &lines,
                                     .finish = finish_rows,
                                     .results = &results};
     if (runs->position != position) {
         runs->position = position;
-        runs->count = find_runs(shape, position, count, runs->list);
+        runs->count = (shape->joined ? find_rows : find_runs)(shape, position, count, runs->list);
     }
+    lines.rows = runs;
     rt_integer_block_run(&block, scratch);
 }
 
@@ -614,7 +634,7 @@ static bool prepare_stencil(integer_convolution *shape, base_arena *arena) {
 
 /* How the image is read, and the grid of its positions. */
 static void choose_form(integer_convolution *shape) {
-    enum { MOST_POSITIONS = 3 /* halves of the results */, MOST_BYTES = 8, SMALL = 65536 };
+    enum { MOST_POSITIONS = 3 /* halves of the results */, MOST_BYTES = 8, SMALL = 65536, JOINED = 256 };
     const op_window *window = &shape->window;
     const int32_t last = window->rank - 1;
     bool as_it_is = true;
@@ -646,6 +666,11 @@ static void choose_form(integer_convolution *shape) {
     shape->positions = positions;
     shape->channel_bytes = (int64_t)bytes;
     shape->form = as_it_is ? IMAGE_AS_IT_IS : IMAGE_COPIED;
+    /* What lies between rows costs a product each filter; to put rows together takes a line as long as a few of them. */
+    const int64_t between = shape->grid[last] - window->output[last];
+    shape->joined =
+        between > 0 && positions > RT_INTEGER_PANEL && (double)between * (double)shape->filters >= JOINED;
+    if (shape->joined) shape->positions = shape->output_size;
 }
 
 /* Where window elements begin in a channel of the copy. */

@@ -48,7 +48,9 @@ static parts divide(int64_t rows, int64_t columns, int64_t depth, bool packed) {
 int64_t rt_integer_columns(int64_t rows, int64_t depth, bool small) {
     enum { FEWEST = 128, FEWEST_SMALL = 64, PANELS = 16384, SUMS = 16384 };
     int64_t columns = small && depth > DEPTH_PAIRS ? FEWEST_SMALL : FEWEST;
-    while (columns < RT_INTEGER_COLUMNS && columns * depth < PANELS && columns * rows <= SUMS) columns *= 2;
+    while (columns < RT_INTEGER_COLUMNS && columns * depth < PANELS &&
+           (depth <= DEPTH_PAIRS || columns * rows <= SUMS))
+        columns *= 2;
     return columns;
 }
 
@@ -470,19 +472,28 @@ RT_CLONES static void add_multiples(uint32_t *restrict sums, const uint32_t *res
     for (int64_t j = 0; j < count; j++) sums[j] += factor * of[j];
 }
 
+/* What the zero point of B, the same for all columns, makes of a row's sums. */
+static uint32_t row_constant(const rt_integer_block *block, int64_t row, uint32_t row_sum) {
+    const int32_t a_shift = block->a_dtype == OP_UINT8 ? -128 : 0,
+                  b_shift = block->b_dtype == OP_INT8 ? 128 : 0;
+    const uint32_t factor = (uint32_t)block->depth * (uint32_t)(block->a_zeros[row] + a_shift) - row_sum;
+    return factor * (uint32_t)(block->b_zeros[0] + b_shift);
+}
+
+/* `begun`: the sums of rows began with their constants. */
 static void finish_quads(const rt_integer_block *block, const parts *places, int64_t first, int64_t rows,
-                         int32_t *sums, const uint32_t *row_sums, const uint32_t *column_sums) {
+                         bool begun, int32_t *sums, const uint32_t *row_sums, const uint32_t *column_sums) {
     const int32_t a_shift = block->a_dtype == OP_UINT8 ? -128 : 0,
                   b_shift = block->b_dtype == OP_INT8 ? 128 : 0;
     for (int64_t row = first; row < first + rows; row++) {
         uint32_t *line = (uint32_t *)(void *)(sums + (row - first) * places->pitch);
         const uint32_t a_zero = (uint32_t)(block->a_zeros[row] + a_shift);
-        const uint32_t factor = (uint32_t)block->depth * a_zero - row_sums[row];
         if (block->b_each) {
+            const uint32_t factor = (uint32_t)block->depth * a_zero - row_sums[row];
             for (int64_t j = 0; j < block->columns; j++)
                 line[j] += factor * (uint32_t)(block->b_zeros[j] + b_shift);
-        } else if (block->b_zeros[0] + b_shift) {
-            add_constant(line, block->columns, factor * (uint32_t)(block->b_zeros[0] + b_shift));
+        } else if (!begun && block->b_zeros[0] + b_shift) {
+            add_constant(line, block->columns, row_constant(block, row, row_sums[row]));
         }
         if (a_zero) add_multiples(line, column_sums, block->columns, 0 - a_zero);
     }
@@ -519,7 +530,7 @@ static void run_packed(const rt_integer_block *block, const parts *places, char 
             for (int64_t column = 0; column < block->columns; column += RT_INTEGER_PANEL)
                 multiply_packed(quads, strip, panels + column * 4 * quads, (uint32_t *)sums + column);
         }
-        finish_quads(block, places, row, 1, sums, row_sums, packed_sums(block));
+        finish_quads(block, places, row, 1, false, sums, row_sums, packed_sums(block));
     }
 }
 
@@ -532,10 +543,10 @@ static bool has_quads(void) {
 }
 
 /* Four lines side by side, each byte changed by `flip`, a panel's columns at a time; panels are `distance` apart. */
-static void interleave_quads(const uint8_t *const lines[4], int64_t columns, uint8_t flip, uint8_t *panels,
-                             int64_t distance) {
+static void interleave_panels(const uint8_t *const lines[4], int64_t from, int64_t columns, uint8_t flip,
+                              uint8_t *panels, int64_t distance) {
     const __m128i change = _mm_set1_epi8((char)flip);
-    for (int64_t first = 0; first < columns; first += RT_INTEGER_PANEL, panels += distance) {
+    for (int64_t first = from; first < columns; first += RT_INTEGER_PANEL, panels += distance) {
         __m128i line[4];
         for (int i = 0; i < 4; i++) {
             line[i] =
@@ -549,6 +560,32 @@ static void interleave_quads(const uint8_t *const lines[4], int64_t columns, uin
         _mm_store_si128(to + 2, _mm_unpacklo_epi16(high, high2));
         _mm_store_si128(to + 3, _mm_unpackhi_epi16(high, high2));
     }
+}
+
+/* The same, four panels at a time: each has a quarter of the registers, which are put together at the end. */
+__attribute__((target("avx512bw"))) static void interleave_quads(const uint8_t *const lines[4],
+                                                                 int64_t columns, uint8_t flip,
+                                                                 uint8_t *panels, int64_t distance) {
+    enum { TOGETHER = 4 * RT_INTEGER_PANEL };
+    const __m512i change = _mm512_set1_epi8((char)flip);
+    int64_t first = 0;
+    for (; first + TOGETHER <= columns; first += TOGETHER, panels += 4 * distance) {
+        __m512i line[4];
+        for (int i = 0; i < 4; i++) line[i] = _mm512_xor_si512(_mm512_loadu_si512(lines[i] + first), change);
+        const __m512i low = _mm512_unpacklo_epi8(line[0], line[1]),
+                      high = _mm512_unpackhi_epi8(line[0], line[1]),
+                      low2 = _mm512_unpacklo_epi8(line[2], line[3]),
+                      high2 = _mm512_unpackhi_epi8(line[2], line[3]);
+        const __m512i a = _mm512_unpacklo_epi16(low, low2), b = _mm512_unpackhi_epi16(low, low2),
+                      c = _mm512_unpacklo_epi16(high, high2), d = _mm512_unpackhi_epi16(high, high2);
+        const __m512i ab = _mm512_shuffle_i32x4(a, b, 0x44), cd = _mm512_shuffle_i32x4(c, d, 0x44),
+                      ab2 = _mm512_shuffle_i32x4(a, b, 0xee), cd2 = _mm512_shuffle_i32x4(c, d, 0xee);
+        _mm512_storeu_si512(panels, _mm512_shuffle_i32x4(ab, cd, 0x88));
+        _mm512_storeu_si512(panels + distance, _mm512_shuffle_i32x4(ab, cd, 0xdd));
+        _mm512_storeu_si512(panels + 2 * distance, _mm512_shuffle_i32x4(ab2, cd2, 0x88));
+        _mm512_storeu_si512(panels + 3 * distance, _mm512_shuffle_i32x4(ab2, cd2, 0xdd));
+    }
+    interleave_panels(lines, first, columns, flip, panels, distance);
 }
 
 /* A row of A with each byte changed by `flip`, zeros up to a multiple of four; returns its sum. */
@@ -568,18 +605,22 @@ __attribute__((target("avx512bw,avx512vnni"))) static int32_t copy_row(const uin
     return _mm512_reduce_add_epi32(sum);
 }
 
-/* sums[r][j] (+)= the sum over quads of a[r][quad] . panel[quad][j], a few rows by one panel or two. */
+/* sums[r][j] (+)= more[r] and the sum over quads of a[r][quad] . panel[quad][j], a few rows by one panel or two. */
 typedef void quad_function(int64_t quads, const int8_t *a, const uint8_t *panel, int32_t *sums, int64_t pitch,
-                           bool add);
+                           bool add, const int32_t *more);
 
 #define QUAD_TILE(name, rows_count, panels_count)                                                            \
     __attribute__((target("avx512bw,avx512vnni"))) static void name(                                         \
-        int64_t quads, const int8_t *a, const uint8_t *panel, int32_t *sums, int64_t pitch, bool add) {      \
+        int64_t quads, const int8_t *a, const uint8_t *panel, int32_t *sums, int64_t pitch, bool add,        \
+        const int32_t *more) {                                                                               \
         __m512i sum[rows_count][panels_count];                                                               \
         _Pragma("GCC unroll 16") for (int r = 0; r < rows_count; r++) {                                      \
             _Pragma("GCC unroll 16") for (int p = 0; p < panels_count; p++) {                                \
-                sum[r][p] = add ? _mm512_loadu_si512(sums + r * pitch + p * RT_INTEGER_PANEL)                \
-                                : _mm512_setzero_si512();                                                    \
+                sum[r][p] = _mm512_set1_epi32(more[r]);                                                      \
+                if (add) {                                                                                   \
+                    const __m512i before = _mm512_loadu_si512(sums + r * pitch + p * RT_INTEGER_PANEL);      \
+                    sum[r][p] = _mm512_add_epi32(sum[r][p], before);                                         \
+                }                                                                                            \
             }                                                                                                \
         }                                                                                                    \
         for (int64_t k = 0; k < quads; k++, panel += QUAD_BYTES) {                                           \
@@ -612,7 +653,8 @@ QUAD_TILE(quads_4_2, 4, 2)
 QUAD_TILE(quads_8_2, 8, 2)
 
 static void run_quad_tiles(int64_t rows, int64_t columns, int64_t quads, const int8_t *a,
-                           const uint8_t *panels, int32_t *sums, int64_t pitch, bool add) {
+                           const uint8_t *panels, int32_t *sums, int64_t pitch, bool add,
+                           const int32_t *more) {
     static quad_function *const functions[TILE_SIZES][2] = {
         {quads_1_1, quads_1_2}, {quads_2_1, quads_2_2}, {quads_4_1, quads_4_2}, {quads_8_1, quads_8_2}};
     int size = TILE_SIZES - 1;
@@ -621,7 +663,7 @@ static void run_quad_tiles(int64_t rows, int64_t columns, int64_t quads, const i
         for (int64_t column = 0; column < columns;) {
             const bool two = columns - column >= 2 * RT_INTEGER_PANEL;
             functions[size][two](quads, a + row * 4 * quads, panels + column * 4 * quads,
-                                 sums + row * pitch + column, pitch, add);
+                                 sums + row * pitch + column, pitch, add, more + row);
             column += two ? 2 * RT_INTEGER_PANEL : RT_INTEGER_PANEL;
         }
         row += (int64_t)1 << size;
@@ -637,6 +679,7 @@ static void run_quads(const rt_integer_block *block, const parts *places, char *
     const uint32_t *sums_of_columns = block->packed ? packed_sums(block) : (const uint32_t *)column_sums;
     const uint8_t a_flip = flip_of_a(block), b_flip = flip_of_b(block->b_dtype);
     uint8_t spare[RT_INTEGER_LINES * RT_INTEGER_COLUMNS], nothing[RT_INTEGER_COLUMNS];
+    const int32_t none = 0;
     bool a_zero = false;
     for (int64_t i = 0; i < block->rows; i++) a_zero |= block->a_zeros[i] != (a_flip ? 128 : 0);
     memset(nothing, b_flip, (size_t)places->pitch); /* which becomes 0 */
@@ -651,20 +694,26 @@ static void run_quads(const rt_integer_block *block, const parts *places, char *
         }
         if (a_zero && !block->packed) { /* a row of ones adds up the columns */
             memset(strip, 1, (size_t)(4 * quads));
-            run_quad_tiles(1, places->pitch, quads, strip, panels, column_sums, places->pitch, from > 0);
+            run_quad_tiles(1, places->pitch, quads, strip, panels, column_sums, places->pitch, from > 0,
+                           &none);
         }
         for (int64_t row = 0; row < block->rows; row += STRIP) {
             const int64_t rows = least(block->rows - row, STRIP);
+            int32_t more[STRIP] = {0};
             for (int64_t i = 0; i < rows; i++) {
                 const uint8_t *line = (const uint8_t *)block->a + (row + i) * block->a_row + from;
                 row_sums[row + i] += (uint32_t)copy_row(line, depth, a_flip, strip + i * 4 * quads);
+                if (!block->b_each && from + depth == block->depth)
+                    more[i] = (int32_t)row_constant(block, row + i, row_sums[row + i]);
             }
             int32_t *to = places->by_strips ? sums : sums + row * places->pitch;
-            run_quad_tiles(rows, places->pitch, quads, strip, panels, to, places->pitch, from > 0);
-            if (places->by_strips) finish_quads(block, places, row, rows, to, row_sums, sums_of_columns);
+            run_quad_tiles(rows, places->pitch, quads, strip, panels, to, places->pitch, from > 0, more);
+            if (places->by_strips)
+                finish_quads(block, places, row, rows, true, to, row_sums, sums_of_columns);
         }
     }
-    if (!places->by_strips) finish_quads(block, places, 0, block->rows, sums, row_sums, sums_of_columns);
+    if (!places->by_strips)
+        finish_quads(block, places, 0, block->rows, true, sums, row_sums, sums_of_columns);
 }
 
 #else

@@ -413,6 +413,27 @@ static geometry wide_geometry(test_random *random) {
     return g;
 }
 
+/* So many filters that rows of the image are put together without what lies between them. */
+static geometry joined_geometry(test_random *random) {
+    geometry g = {.rank = 1 + (int32_t)test_random_below(random, 3),
+                  .batch = 1 + test_random_below(random, 2),
+                  .group = 1 + test_random_below(random, 2),
+                  .channels = 1 + test_random_below(random, 5),
+                  .filters = 128 + test_random_below(random, 130)};
+    const bool padded = test_random_below(random, 3);
+    for (int32_t i = 0; i < g.rank; i++) {
+        g.kernel[i] = 2 + test_random_below(random, 2);
+        g.stride[i] = 1 + test_random_below(random, 2);
+        g.dilation[i] = 1 + test_random_below(random, 2);
+        const int64_t extent = (g.kernel[i] - 1) * g.dilation[i] + 1;
+        g.pads[i] = padded ? test_random_below(random, 2) : 0;
+        g.pads[g.rank + i] = padded ? test_random_below(random, 2) : 0;
+        g.input[i] = extent + test_random_below(random, g.rank == 3 ? 8 : 36);
+        g.output[i] = (g.input[i] + g.pads[i] + g.pads[g.rank + i] - extent) / g.stride[i] + 1;
+    }
+    return g;
+}
+
 /* An image without elements along one axis, and enough padding for the window. */
 static void make_empty(geometry *g, int32_t axis) {
     const int64_t extent = (g->kernel[axis] - 1) * g->dilation[axis] + 1;
@@ -454,8 +475,10 @@ static void convolutions_follow_their_definition(void **state) {
     test_random random = {SEED + 4};
     for (int round = 0; round < 300; round++) {
         const bool quantized = round % 2, wide = round % 30 == 4 || round % 30 == 15,
-                   large = wide || round % 30 < 2;
-        geometry g = wide ? wide_geometry(&random) : random_geometry(&random, large);
+                   joined = round % 15 == 8, large = wide || joined || round % 30 < 2;
+        geometry g = wide     ? wide_geometry(&random)
+                     : joined ? joined_geometry(&random)
+                              : random_geometry(&random, large);
         if (round % 10 == 7) make_empty(&g, round % g.rank);
         const int64_t maps = g.group * g.filters;
         fixture f = begin(quantized ? OP_QLINEAR_CONV : OP_CONV_INTEGER);
@@ -495,7 +518,9 @@ static void convolutions_follow_their_definition(void **state) {
         assert_int_equal(y->rank, g.rank + 2);
         for (int32_t i = 0; i < g.rank; i++) assert_int_equal(y->dims[2 + i], g.output[i]);
         const op_tensor *weights = &f.inputs[quantized ? 3 : 1], *w_zeros = &f.inputs[quantized ? 5 : 3];
-        for (int64_t i = 0, count = test_elements(&f.outputs[0]); i < count; i += large ? 101 : 1) {
+        for (int64_t i = 0, count = test_elements(&f.outputs[0]); i < count; i += joined  ? 37
+                                                                                  : large ? 101
+                                                                                          : 1) {
             int64_t rest = i, at[5];
             for (int32_t k = g.rank - 1; k >= 0; k--) {
                 at[k] = rest % g.output[k];
