@@ -15,6 +15,7 @@
 #include "runtime/kernels/portable/digits.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/turn.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -400,8 +401,9 @@ static void split_rows(bits_context *c) {
     for (int64_t row = 0; row < s->rows; row++) {
         const float *from = c->x + row * s->depth;
         float *to = c->split + row * s->split_row;
-        c->digits[row] = s->digits && rt_digits_split(from, s->depth,
-                                                      s->split_row * (int64_t)sizeof *to / RT_DIGITS_GROUP, to);
+        c->digits[row] =
+            s->digits &&
+            rt_digits_split(from, s->depth, s->split_row * (int64_t)sizeof *to / RT_DIGITS_GROUP, to);
         if (!c->digits[row]) split_row(s, factors, from, to);
         for (int64_t b = 0; b < s->blocks && (own || !c->digits[row]); b++) {
             const int64_t rest = s->depth - b * s->block;
@@ -430,7 +432,16 @@ static void pack_rows(const bits_context *c) {
             places[i] = c->split + first * panels * RT_PANEL + (place - first) * RT_PANEL;
             steps[i] = deep * RT_PANEL;
         }
-        for (int64_t row = 0; row < panels * RT_PANEL; row++) {
+        int64_t row = 0;
+        for (; row + RT_PANEL <= c->count && from + some <= s->depth; row += RT_PANEL) {
+            float turned[LINE * RT_PANEL];
+            rt_turn_words((const uint32_t *)(const void *)(c->x + (c->row + row) * s->depth + from), s->depth,
+                          RT_PANEL, some, (uint32_t *)(void *)turned, RT_PANEL);
+            for (int64_t i = 0; i < some; i++)
+                memcpy(places[i] + row / RT_PANEL * steps[i], turned + i * RT_PANEL,
+                       RT_PANEL * sizeof *turned);
+        }
+        for (; row < panels * RT_PANEL; row++) {
             const float *x = c->x + (c->row + row) * s->depth;
             for (int64_t i = 0; i < some; i++)
                 places[i][row / RT_PANEL * steps[i] + row % RT_PANEL] =
@@ -493,14 +504,16 @@ static void unpack_elements(const bits_context *c, int64_t column, int64_t from,
 static void unpack_column(const bits_context *c, int64_t column, int64_t from, int64_t count, float *left) {
     const bits_state *s = c->state;
     const int64_t first = from * s->bits / 8, after = (from + count) * s->bits / 8,
-                  bytes = s->blocks * s->block_bytes, low = first / s->block_bytes,
-                  high = (after + s->block_bytes - 1) / s->block_bytes;
+                  bytes = s->blocks * s->block_bytes, low = first >> s->shift,
+                  high = (after + s->block_bytes - 1) >> s->shift;
     float zeros[DEPTH / 4]; /* of at most so many blocks; they are counted from the first */
     if (s->grouped) {
         unpack_elements(c, column, from, count, left);
         return;
     }
-    for (int64_t b = low; b < high && b < s->blocks; b++) zeros[b - low] = zero_of(c, column, b);
+    const bool middle = !s->zeros_real && !s->zeros_packed;
+    for (int64_t b = low; b < high && b < s->blocks; b++)
+        zeros[b - low] = middle ? (float)(1 << (s->bits - 1)) : zero_of(c, column, b);
     const int64_t skipped = low * s->block_bytes;
     /* The next ones are wanted after a product, and lie alone: no processor asks for them by itself. */
     const uint8_t *next = c->weights + column * bytes + after;
@@ -542,11 +555,11 @@ static void columns_of_many(void *user, int64_t begin, int64_t end) {
                                      .add = from > 0,
                                      .fused = true});
         }
-        for (int64_t r = 0; r < c->count; r++) {
-            float *y = c->y + (c->row + r) * s->columns + column;
-            for (int64_t i = 0; i < columns; i++)
-                y[i] = turned[i * wide + r] + (s->bias ? c->bias[column + i] : 0);
+        for (int64_t i = 0; i < columns && s->bias; i++) {
+            for (int64_t r = 0; r < c->count; r++) turned[i * wide + r] += c->bias[column + i];
         }
+        rt_turn_words((const uint32_t *)(const void *)turned, wide, columns, c->count,
+                      (uint32_t *)(void *)(c->y + c->row * s->columns + column), s->columns);
     }
 }
 
