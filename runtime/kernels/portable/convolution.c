@@ -366,6 +366,26 @@ static rt_stencil_end stencil_end(const convolution_job *job, int64_t map) {
                             .high = activation->kind == RT_ACTIVATION_CLIP ? activation->beta : INFINITY};
 }
 
+/* Maps that are made of one channel each, those of a member one after another. */
+static void run_stencils(const convolution_job *job, int member, int members) {
+    const convolution *shape = job->shape;
+    const int64_t first = shape->group * member / members, end = shape->group * (member + 1) / members;
+    const rt_stencil_end limits = stencil_end(job, 0);
+    for (int64_t image = 0; image < shape->batch; image++) {
+        const int64_t map = image * shape->group + first;
+        const rt_stencil_channels channels = {
+            .count = end - first,
+            .pieces = {{(const float *)job->x + map * shape->input_size, shape->input[1], shape->input_size}},
+            .weights = (const float *)job->weights + first * shape->kernel_size,
+            .bias = job->bias ? (const float *)job->bias + first : NULL,
+            .y = (float *)job->y + map * shape->output_size,
+            .low = limits.low,
+            .high = limits.high,
+        };
+        rt_stencil_run_rows(&shape->stencil, &channels);
+    }
+}
+
 static void maps_member(void *context, int member, int members) {
     const convolution_job *job = context;
     const convolution *shape = job->shape;
@@ -374,6 +394,10 @@ static void maps_member(void *context, int member, int members) {
     const bool ends =
         shape->is_stencil && shape->channels == 1 && !job->add &&
         (kind == RT_ACTIVATION_NONE || kind == RT_ACTIVATION_RELU || kind == RT_ACTIVATION_CLIP);
+    if (ends && shape->stencil.by_rows && shape->filters == 1 && !job->residual) {
+        run_stencils(job, member, members);
+        return;
+    }
     void *scratch = job->scratch + (size_t)member * shape->stencil.bytes;
     if (shape->is_stencil && member < items) rt_stencil_begin(&shape->stencil, scratch);
     for (int64_t item = member; item < items; item += members) {

@@ -57,6 +57,7 @@ static void add_taps(const float *x, const int64_t *offsets, const float *weight
 bool rt_stencil_prepare(rt_stencil *s, base_arena *arena) {
     const int64_t taps = s->kernel[0] * s->kernel[1];
     s->by_rows = rt_stencil_by_rows(s);
+    if (s->by_rows && !rt_stencil_prepare_rows(s, arena)) return false;
     size_t floats = 1, sums;
     s->offsets = BASE_ARRAY(arena, int64_t, (size_t)taps);
     if (!s->offsets) return false;
@@ -142,7 +143,14 @@ RT_CLONES static void add_row(const float *restrict sums, float *restrict y, int
 void rt_stencil_run(const rt_stencil *s, const float *x, const float *weights, float *y, bool add,
                     const rt_stencil_end *end, void *scratch) {
     if (s->by_rows) {
-        rt_stencil_run_rows(s, x, weights, y, add, end);
+        rt_stencil_run_rows(s, &(rt_stencil_channels){.count = 1,
+                                                      .pieces = {{.x = x, .rows = s->input[0]}},
+                                                      .weights = weights,
+                                                      .bias = &end->bias,
+                                                      .y = y,
+                                                      .low = end->low,
+                                                      .high = end->high,
+                                                      .add = add});
         return;
     }
     float *copy = scratch, *sums = (float *)(void *)((char *)scratch + s->copy_bytes), *to = copy;

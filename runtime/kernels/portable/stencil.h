@@ -13,7 +13,8 @@ typedef struct rt_stencil {
     int64_t rows;     /* of outputs at a time */
     int64_t *offsets; /* of the window elements in the copy */
     size_t copy_bytes, bytes;
-    bool by_rows; /* without a copy: this machine and these windows allow it */
+    bool by_rows;          /* without a copy: this machine and these windows allow it */
+    const uint16_t *masks; /* of those, by vectors of an output row */
 } rt_stencil;
 
 /* Completes a description whose extents are set; offsets from `arena`. False where the numbers are too large or memory runs out. */
@@ -32,9 +33,26 @@ void rt_stencil_begin(const rt_stencil *stencil, void *scratch);
 void rt_stencil_run(const rt_stencil *stencil, const float *x, const float *weights, float *y, bool add,
                     const rt_stencil_end *end, void *scratch);
 
-/* The same straight from the image (stencil_rows.c), and whether that can be done. `rt_stencil_run` asks for it. */
+/* Rows of an image that lie one after another, in each channel `step` floats after where they lie in the one before. */
+typedef struct rt_stencil_piece {
+    const float *x;
+    int64_t rows, step;
+} rt_stencil_piece;
+
+/* Channels one after another: each of them as rt_stencil_run makes one. */
+typedef struct rt_stencil_channels {
+    int64_t count;
+    rt_stencil_piece pieces[2];  /* the rows of the input: first those of one, then those of the other */
+    const float *weights, *bias; /* bias: one number a channel; NULL: 0 */
+    float *y;
+    float low, high;
+    bool add;
+} rt_stencil_channels;
+
+/* The same straight from the image (stencil_rows.c), whether that can be done, and what it needs (false when memory runs out). `rt_stencil_prepare` and
+ * `rt_stencil_run` ask for it. */
 bool rt_stencil_by_rows(const rt_stencil *stencil);
-void rt_stencil_run_rows(const rt_stencil *stencil, const float *x, const float *weights, float *y, bool add,
-                         const rt_stencil_end *end);
+bool rt_stencil_prepare_rows(rt_stencil *stencil, base_arena *arena);
+void rt_stencil_run_rows(const rt_stencil *stencil, const rt_stencil_channels *channels);
 
 #endif

@@ -17,19 +17,31 @@
 
 enum { LANES = 16 };
 
+enum { SEEN = 8, MASKS = SEEN + 1 };
+
+/* All that stays the same from channel to channel. */
 typedef struct image_rows {
-    const float *x, *weights;
-    float *y;
     int64_t rows, width;               /* of the input */
+    int64_t split;                     /* rows before this one are in the first piece */
     int64_t output_rows, output_width; /* of the output */
     int64_t above, left;               /* padding */
-    rt_stencil_end end;
+    float low, high;
     bool add; /* to what y holds */
+    const uint16_t
+        *masks; /* MASKS by vector of a row: what window elements see, and which outputs there are */
 } image_rows;
 
+/* One channel, from the column on at which a vector of outputs begins. */
+typedef struct channel_rows {
+    const float *first,
+        *second; /* row 0 of the first piece; where row 0 would be, if all rows were in the second */
+    float *y;
+    float bias;
+} channel_rows;
+
 /* Lanes `first` to `end`, both of which may lie beyond the vector. */
-INLINE __mmask16 lanes_between(int64_t first, int64_t end) {
-    return (__mmask16)(rt_first_lanes_16(end) & ~rt_first_lanes_16(first));
+static uint16_t lanes_between(int64_t first, int64_t end) {
+    return (uint16_t)(rt_first_lanes_16(end) & ~rt_first_lanes_16(first));
 }
 
 /* Where masks leave lanes out, the address of the first may lie outside of the image. */
@@ -55,15 +67,16 @@ AVX512 INLINE void see_row(const float *from, const __mmask16 *masks, int kernel
 }
 
 /* TOGETHER output rows from `row` on, at the outputs of one vector. Masks by window element, at a stride of 2 by halves of pairs. */
-AVX512 INLINE void make_rows(const image_rows *image, int kernel, int stride, int together, int64_t row,
-                             int64_t column, const __m512 *weights, const __mmask16 *masks, __mmask16 store) {
+AVX512 INLINE void make_rows(const image_rows *image, const channel_rows *channel, int kernel, int stride,
+                             int together, int64_t row, const __m512 *weights, const __mmask16 *masks,
+                             __mmask16 store) {
     __m512 sums[8], seen[8];
-    const int64_t top = row * stride - image->above, width = image->width,
-                  left = column * stride - image->left;
-    _Pragma("GCC unroll 8") for (int r = 0; r < together; r++) sums[r] = _mm512_set1_ps(image->end.bias);
+    const int64_t top = row * stride - image->above;
+    _Pragma("GCC unroll 8") for (int r = 0; r < together; r++) sums[r] = _mm512_set1_ps(channel->bias);
     _Pragma("GCC unroll 28") for (int i = 0; i < (together - 1) * stride + kernel; i++) {
         if (top + i < 0 || top + i >= image->rows) continue;
-        see_row(address(image->x + (top + i) * width, left), masks, kernel, stride, seen);
+        const float *from = top + i < image->split ? channel->first : channel->second;
+        see_row(address(from, (top + i) * image->width), masks, kernel, stride, seen);
         _Pragma("GCC unroll 8") for (int r = 0; r < together; r++) {
             const int k = i - r * stride;
             if (k < 0 || k >= kernel) continue;
@@ -71,8 +84,8 @@ AVX512 INLINE void make_rows(const image_rows *image, int kernel, int stride, in
                 _mm512_fmadd_ps(seen[j], weights[k * kernel + j], sums[r]);
         }
     }
-    const __m512 low = _mm512_set1_ps(image->end.low), high = _mm512_set1_ps(image->end.high);
-    float *y = image->y + row * image->output_width + column;
+    const __m512 low = _mm512_set1_ps(image->low), high = _mm512_set1_ps(image->high);
+    float *y = channel->y + row * image->output_width;
     _Pragma("GCC unroll 8") for (int r = 0; r < together; r++, y += image->output_width) {
         if (row + r >= image->output_rows) break;
         if (image->add) sums[r] = _mm512_add_ps(sums[r], _mm512_maskz_loadu_ps(store, y));
@@ -81,41 +94,77 @@ AVX512 INLINE void make_rows(const image_rows *image, int kernel, int stride, in
     }
 }
 
-AVX512 INLINE void make_image(const image_rows *image, int kernel, int stride, int together) {
+/* The outputs of one vector in all rows, at most `most` together. Few rows are made by themselves: sums of rows that are not there would take as long
+ * as others. */
+AVX512 INLINE void make_columns(const image_rows *image, const channel_rows *channel, int kernel, int stride,
+                                int most, const float *own_weights, const __mmask16 *masks, __mmask16 store) {
     __m512 weights[49]; /* of larger windows most stay in the first-level cache */
     _Pragma("GCC unroll 49") for (int k = 0; k < kernel * kernel; k++) weights[k] =
-        _mm512_set1_ps(image->weights[k]);
-    for (int64_t column = 0; column < image->output_width; column += LANES) {
-        const int64_t start = column * stride - image->left; /* of the input, under the first element */
-        const __mmask16 store = lanes_between(0, image->output_width - column);
-        __mmask16 masks[8];
-        for (int k = 0; k < 8; k++) {
-            const int64_t at = start + (stride == 1 ? k : k / 2 * 2 + k % 2 * LANES);
-            masks[k] = lanes_between(-at, image->width - at);
+        _mm512_set1_ps(own_weights[k]);
+    for (int64_t row = 0; row < image->output_rows;) {
+        const int64_t left = image->output_rows - row;
+        if (most > 4 && left > 4) {
+            make_rows(image, channel, kernel, stride, most, row, weights, masks, store);
+            row += most;
+        } else if (left > 2) {
+            make_rows(image, channel, kernel, stride, 4, row, weights, masks, store);
+            row += 4;
+        } else if (left == 2) {
+            make_rows(image, channel, kernel, stride, 2, row, weights, masks, store);
+            row += 2;
+        } else {
+            make_rows(image, channel, kernel, stride, 1, row, weights, masks, store);
+            row++;
         }
-        for (int64_t row = 0; row < image->output_rows; row += together)
-            make_rows(image, kernel, stride, together, row, column, weights, masks, store);
     }
 }
 
-AVX512 static void rows_3_1(const image_rows *image) {
-    make_image(image, 3, 1, 7);
-}
-AVX512 static void rows_3_2(const image_rows *image) {
-    make_image(image, 3, 2, 4);
-}
-AVX512 static void rows_5_1(const image_rows *image) {
-    make_image(image, 5, 1, 4);
-}
-AVX512 static void rows_5_2(const image_rows *image) {
-    make_image(image, 5, 2, 4);
+/* Of few rows a channel is made in less time than it takes to begin: columns of several channels one after another share their masks. */
+AVX512 INLINE void make_image(const image_rows *of, const rt_stencil_channels *channels, int kernel,
+                              int stride, int most) {
+    enum { TOGETHER = 3 << 10 }; /* floats of channels that stay in the nearest cache meanwhile */
+    const image_rows image = *of;
+    const rt_stencil_piece *first = &channels->pieces[0], *second = &channels->pieces[1];
+    const int64_t size = image.rows * image.width, output = image.output_rows * image.output_width,
+                  block = size < TOGETHER ? TOGETHER / (size + 1) + 1 : 1;
+    for (int64_t begin = 0; begin < channels->count; begin += block) {
+        const int64_t end = channels->count - begin < block ? channels->count : begin + block;
+        const uint16_t *bits = image.masks;
+        for (int64_t column = 0; column < image.output_width; column += LANES, bits += MASKS) {
+            __mmask16 masks[8];
+            _Pragma("GCC unroll 8") for (int k = 0; k < SEEN; k++) masks[k] = k <= kernel ? bits[k] : 0;
+            const int64_t left = column * stride - image.left;
+            for (int64_t c = begin; c < end; c++) {
+                const channel_rows channel = {
+                    .first = address(first->x, c * first->step + left),
+                    .second = address(second->x, c * second->step + left - image.split * image.width),
+                    .y = channels->y + c * output + column,
+                    .bias = channels->bias ? channels->bias[c] : 0};
+                make_columns(&image, &channel, kernel, stride, most, channels->weights + c * kernel * kernel,
+                             masks, bits[SEEN]);
+            }
+        }
+    }
 }
 
-AVX512 static void rows_7_1(const image_rows *image) {
-    make_image(image, 7, 1, 8);
+AVX512 static void rows_3_1(const image_rows *image, const rt_stencil_channels *channels) {
+    make_image(image, channels, 3, 1, 7);
 }
-AVX512 static void rows_7_2(const image_rows *image) {
-    make_image(image, 7, 2, 4);
+AVX512 static void rows_3_2(const image_rows *image, const rt_stencil_channels *channels) {
+    make_image(image, channels, 3, 2, 4);
+}
+AVX512 static void rows_5_1(const image_rows *image, const rt_stencil_channels *channels) {
+    make_image(image, channels, 5, 1, 4);
+}
+AVX512 static void rows_5_2(const image_rows *image, const rt_stencil_channels *channels) {
+    make_image(image, channels, 5, 2, 4);
+}
+
+AVX512 static void rows_7_1(const image_rows *image, const rt_stencil_channels *channels) {
+    make_image(image, channels, 7, 1, 8);
+}
+AVX512 static void rows_7_2(const image_rows *image, const rt_stencil_channels *channels) {
+    make_image(image, channels, 7, 2, 4);
 }
 
 bool rt_stencil_by_rows(const rt_stencil *s) {
@@ -125,23 +174,40 @@ bool rt_stencil_by_rows(const rt_stencil *s) {
            s->dilation[0] == 1 && s->dilation[1] == 1;
 }
 
-void rt_stencil_run_rows(const rt_stencil *s, const float *x, const float *weights, float *y, bool add,
-                         const rt_stencil_end *end) {
-    image_rows image = {.x = x,
-                        .weights = weights,
-                        .y = y,
-                        .rows = s->input[0],
-                        .width = s->input[1],
-                        .output_rows = s->output[0],
-                        .output_width = s->output[1],
-                        .above = s->before[0],
-                        .left = s->before[1],
-                        .end = *end,
-                        .add = add};
+bool rt_stencil_prepare_rows(rt_stencil *s, base_arena *arena) {
+    const int64_t vectors = s->output[1] > 0 ? (s->output[1] - 1) / LANES + 1 : 0;
+    uint16_t *masks =
+        vectors < INT64_MAX / MASKS ? BASE_ARRAY(arena, uint16_t, (size_t)(vectors * MASKS)) : NULL;
+    s->masks = masks;
+    if (!masks) return false;
+    for (int64_t column = 0; column < s->output[1]; column += LANES, masks += MASKS) {
+        const int64_t start =
+            column * s->stride[1] - s->before[1]; /* of the input, under the first element */
+        for (int k = 0; k < SEEN; k++) {
+            const int64_t at = start + (s->stride[1] == 1 ? k : k / 2 * 2 + k % 2 * LANES);
+            masks[k] = lanes_between(-at, s->input[1] - at);
+        }
+        masks[SEEN] = lanes_between(0, s->output[1] - column);
+    }
+    return true;
+}
+
+void rt_stencil_run_rows(const rt_stencil *s, const rt_stencil_channels *channels) {
+    const image_rows image = {.rows = s->input[0],
+                              .width = s->input[1],
+                              .split = channels->pieces[0].rows,
+                              .output_rows = s->output[0],
+                              .output_width = s->output[1],
+                              .above = s->before[0],
+                              .left = s->before[1],
+                              .low = channels->low,
+                              .high = channels->high,
+                              .add = channels->add,
+                              .masks = s->masks};
     const bool near = s->stride[0] == 1;
-    if (s->kernel[0] == 3) (near ? rows_3_1 : rows_3_2)(&image);
-    else if (s->kernel[0] == 5) (near ? rows_5_1 : rows_5_2)(&image);
-    else (near ? rows_7_1 : rows_7_2)(&image);
+    if (s->kernel[0] == 3) (near ? rows_3_1 : rows_3_2)(&image, channels);
+    else if (s->kernel[0] == 5) (near ? rows_5_1 : rows_5_2)(&image, channels);
+    else (near ? rows_7_1 : rows_7_2)(&image, channels);
 }
 #else
 bool rt_stencil_by_rows(const rt_stencil *s) {
@@ -149,8 +215,12 @@ bool rt_stencil_by_rows(const rt_stencil *s) {
     return false;
 }
 
-void rt_stencil_run_rows(const rt_stencil *s, const float *x, const float *weights, float *y, bool add,
-                         const rt_stencil_end *end) {
-    (void)s, (void)x, (void)weights, (void)y, (void)add, (void)end;
+bool rt_stencil_prepare_rows(rt_stencil *s, base_arena *arena) {
+    (void)s, (void)arena;
+    return false;
+}
+
+void rt_stencil_run_rows(const rt_stencil *s, const rt_stencil_channels *channels) {
+    (void)s, (void)channels;
 }
 #endif

@@ -31,6 +31,8 @@ static map draw_map(uint64_t *seed, uint64_t round) {
     if (m.height < 10) m.height += 10;
     if (m.width < 10 && round % 4) m.width += 10;
     else if (m.width < 10) m.pads[1] = m.pads[3] = 5;
+    /* As bands have them: one to nine rows of outputs, at most, of several channels. */
+    if (round % 4 == 1) m.height = kernel + random_range(seed, 0, 5);
     return m;
 }
 
