@@ -166,6 +166,22 @@ base_status op_infer_pool(op_call *call, base_report *report) {
     return BASE_OK;
 }
 
+base_status op_infer_joined_convolution(op_call *call, base_report *report) {
+    op_tensor inputs[OP_JOINED_INPUTS];
+    op_call whole;
+    base_status status = op_check_input(call, 0, OP_SET(OP_FLOAT), report);
+    if (status == BASE_OK) status = op_joined_read(call, inputs, &whole, report);
+    return status == BASE_OK ? op_infer_convolution(&whole, report) : status;
+}
+
+base_status op_infer_joined_pool(op_call *call, base_report *report) {
+    op_tensor inputs[OP_JOINED_INPUTS];
+    op_call whole;
+    base_status status = op_check_input(call, 0, OP_SET(OP_FLOAT), report);
+    if (status == BASE_OK) status = op_joined_read(call, inputs, &whole, report);
+    return status == BASE_OK ? op_infer_pool(&whole, report) : status;
+}
+
 base_status op_infer_global_pool(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_FLOATS, report);
     if (status != BASE_OK) return status;

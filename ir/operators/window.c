@@ -157,6 +157,49 @@ base_status op_window_read(const op_call *call, const int64_t *kernel, op_window
     return BASE_OK;
 }
 
+/* The rows of one of the inputs of a Joined operator lie in it. */
+static bool rows_are_there(const op_call *call, uint32_t input, const int64_t *rows) {
+    const bool present = op_input_present(call, input);
+    const int64_t there =
+        present && call->inputs[input].type.shape.rank > 2 ? call->inputs[input].type.shape.dims[2] : 0;
+    return rows[0] >= 0 && rows[1] >= rows[0] &&
+           (rows[0] == rows[1] || (present && (there < 0 || rows[1] <= there)));
+}
+
+static bool differ(int64_t a, int64_t b) {
+    return a >= 0 && b >= 0 && a != b;
+}
+
+uint32_t op_joined_second(op_code code) {
+    return code == OP_JOINED_CONV ? 3 : 1;
+}
+
+base_status op_joined_read(const op_call *call, op_tensor inputs[OP_JOINED_INPUTS], op_call *whole,
+                           base_report *report) {
+    size_t count;
+    const uint32_t last = op_joined_second(call->code);
+    const int64_t *rows = op_attribute_integers(&call->attributes, "rows", &count);
+    const op_shape *first = &call->inputs[0].type.shape;
+    if (!rows || count != 4 || first->rank != 4 || differ(first->dims[0], 1))
+        return base_fail(report, BASE_INVALID, "expected one image, and where rows begin and end");
+    if (op_input_present(call, last)) {
+        const op_shape *second = &call->inputs[last].type.shape;
+        bool fits = second->rank == 4 && call->inputs[last].type.dtype == call->inputs[0].type.dtype;
+        for (int32_t i = 0; fits && i < 4; i++) fits = i == 2 || !differ(first->dims[i], second->dims[i]);
+        if (!fits) return base_fail(report, BASE_INVALID, "inputs 0 and %u are not rows of one image", last);
+    }
+    if (!rows_are_there(call, 0, rows) || !rows_are_there(call, last, rows + 2))
+        return base_fail(report, BASE_INVALID, "rows are asked for that are not there");
+    *whole = *call;
+    whole->inputs = inputs;
+    whole->input_count = call->input_count < last ? call->input_count : last;
+    for (uint32_t i = 0; i < whole->input_count; i++) inputs[i] = call->inputs[i];
+    int64_t *all = &inputs[0].type.shape.dims[2];
+    if (!base_int64_add(rows[1] - rows[0], rows[3] - rows[2], all) || *all < 1)
+        return base_fail(report, BASE_INVALID, "expected at least one row, and no more than can be counted");
+    return BASE_OK;
+}
+
 op_window op_window_of_three(const op_window *window) {
     op_window three = {.rank = 3};
     for (int i = 0; i < 3; i++) {

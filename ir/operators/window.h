@@ -28,6 +28,14 @@ typedef struct op_window {
 base_status op_window_read(const op_call *call, const int64_t *kernel, op_window *window,
                            base_report *report);
 
+enum { OP_JOINED_INPUTS = 3 };
+/* JoinedConv or JoinedMaxPool as the Conv or MaxPool that it stands for, of one tensor with all rows. `inputs` becomes what that is given, and
+ * the call stays that of the operator otherwise. Reports rows that are not there, and tensors that do not fit. */
+base_status op_joined_read(const op_call *call, op_tensor inputs[OP_JOINED_INPUTS], op_call *whole,
+                           base_report *report);
+/* Which input has the rows that follow those of input 0. */
+uint32_t op_joined_second(op_code code);
+
 /* The window with three spatial dimensions; those that it lacks come first, and have one element. For kernels with a loop a
  * dimension: the rank is at most three. */
 op_window op_window_of_three(const op_window *window);

@@ -19,6 +19,7 @@
  * to know nothing of bands.
  */
 #include "passes/bands/emit.h"
+#include "passes/bands/joined.h"
 #include "passes/base/pass.h"
 #include "ir/operators/window.h"
 #include <string.h>
@@ -36,6 +37,7 @@ typedef struct banded {
     ir_value *original;
     const band_node *maker; /* NULL: it comes from outside, whole */
     piece *pieces;          /* the latest first */
+    bool joined;            /* in the present band, kept and new rows of it are read where they lie */
     ir_value *whole;        /* so far, where somebody outside reads it */
     struct banded *over;    /* of what comes from outside: the result that is written over it */
     size_t last;            /* in the present band: the last node that reads or makes it, from 1; 0: none */
@@ -51,6 +53,7 @@ typedef struct body_rows {
 
 typedef struct emitter {
     const band_region *region;
+    const rt_environment *environment;
     ir_module *module;
     base_arena *arena;
     base_report *report;
@@ -211,13 +214,26 @@ static bool rows_lie_together(const op_type *type) {
     return type->layout == OP_LAYOUT_NHWC && type->shape.dims[0] == 1;
 }
 
-/* Bytes of their own for what is kept, and for what of that is put into a window: as a range of the window it would keep all of that
- * from band to band. */
 static ir_value *copy(emitter *e, const banded *tensor, ir_value *rows) {
-    if (e->status != BASE_OK || !rows_lie_together(&rows->type)) return rows;
-    ir_value *copied = pass_copy(e->graph, e->before, rows, tensor->maker->node, PASS_COPY_ROWS);
+    ir_value *copied = e->status == BASE_OK
+                           ? pass_copy(e->graph, e->before, rows, tensor->maker->node, PASS_COPY_ROWS)
+                           : NULL;
     if (!copied) fail_memory(e);
     return copied;
+}
+
+/* Bytes of their own for what is kept, and for what of that is put into a window: as a range of the window it would keep all of that
+ * from band to band. */
+static ir_value *copy_range(emitter *e, const banded *tensor, ir_value *rows) {
+    return e->status == BASE_OK && rows_lie_together(&rows->type) ? copy(e, tensor, rows) : rows;
+}
+
+/* Of those that have row `at`, the piece with the most rows after it; NULL: there is none. */
+static const piece *furthest(const banded *tensor, int64_t at) {
+    const piece *best = NULL;
+    for (const piece *p = tensor->pieces; p; p = p->next)
+        if (p->rows.first <= at && at < p->rows.end && (!best || p->rows.end > best->rows.end)) best = p;
+    return best;
 }
 
 /* Rows of which some were kept and others are new: side by side. */
@@ -225,14 +241,12 @@ static ir_value *join(emitter *e, banded *tensor, band_rows rows) {
     ir_value *parts[2] = {NULL};
     uint32_t count = 0;
     for (int64_t at = rows.first; at < rows.end && e->status == BASE_OK && count < 2;) {
-        const piece *best = NULL;
-        for (const piece *p = tensor->pieces; p; p = p->next)
-            if (p->rows.first <= at && at < p->rows.end && (!best || p->rows.end > best->rows.end)) best = p;
+        const piece *best = furthest(tensor, at);
         if (!best) break;
         const band_rows part = common((band_rows){at, rows.end}, best->rows);
         const bool kept = best->kept;
         parts[count] = get_rows(e, tensor, part, 0);
-        if (kept) parts[count] = copy(e, tensor, parts[count]);
+        if (kept) parts[count] = copy_range(e, tensor, parts[count]);
         count++;
         at = part.end;
     }
@@ -464,9 +478,50 @@ static bool emit_in_place(emitter *e, const band_node *own, band_rows made) {
     return true;
 }
 
+/* A node whose kernel takes rows from two tensors: those that are kept and those that are new need not be put side by side, nor parts of them be cut
+ * out. False: this is none, or all that it reads is there as it is. */
+static bool emit_joined(emitter *e, const band_node *own, band_rows made) {
+    ir_node *node = own->node;
+    const op_code code = band_joined_code(node);
+    if (e->status != BASE_OK || !band_reads_joined(node, e->environment, e->arena)) return false;
+    banded *tensor = find(e, ir_input(node, 0)), *result = find(e, node->outputs[0]);
+    if (!tensor || !result || !tensor->maker) return false;
+    const band_rows seen = band_region_reads(own, 0, made), rows = band_clip(seen, tensor->maker->rows);
+    const piece *first = furthest(tensor, rows.first),
+                *second = first && first->rows.end < rows.end ? furthest(tensor, first->rows.end) : NULL;
+    for (const piece *p = tensor->pieces; p; p = p->next)
+        if (p->rows.first == rows.first && p->rows.end == rows.end) return false;
+    if (!first || (first->rows.end < rows.end && (!second || second->rows.end < rows.end))) return false;
+    e->origin = node;
+    const band_rows before = common(rows, first->rows), after = {second ? before.end - second->rows.first : 0,
+                                                                 second ? rows.end - second->rows.first : 0};
+    const op_attributes all = window_attributes(e, own, rows.first - seen.first, seen.end - rows.end);
+    op_attributes attributes = {0};
+    for (size_t i = 0; i < all.count; i++)
+        if (band_joined_keeps(code, all.items[i].name)) set(e, &attributes, &all.items[i]);
+    set(e, &attributes,
+        &(op_attribute){.name = "rows",
+                        .kind = OP_ATTRIBUTE_INTS,
+                        .count = 4,
+                        .as.integers = (int64_t[]){before.first - first->rows.first,
+                                                   before.end - first->rows.first, after.first, after.end}});
+    tensor->joined = tensor->joined || second;
+    const bool pool = code == OP_JOINED_MAX_POOL;
+    ir_value *last = second ? second->value : NULL;
+    ir_value *inputs[] = {first->value, pool ? last : ir_input(node, 1), pool ? NULL : ir_input(node, 2),
+                          last};
+    const uint32_t count = (last ? op_joined_second(code) : pool ? 0 : inputs[2] ? 2 : 1) + 1;
+    const op_type type = some_rows(result->original, count_of(made));
+    remember(e, result, make(e, code, "rows of a band", attributes, count, inputs, result->original, &type),
+             made);
+    return true;
+}
+
 static void emit_node(emitter *e, const band_node *own, band_rows made) {
     ir_node *node = own->node;
-    if (emit_in_place(e, own, made) || emit_turned(e, own, made) || emit_put(e, own, made)) return;
+    if (emit_in_place(e, own, made) || emit_joined(e, own, made) || emit_turned(e, own, made) ||
+        emit_put(e, own, made))
+        return;
     ir_value **inputs = BASE_ARRAY(e->arena, ir_value *, node->input_count);
     int64_t above = 0, below = 0;
     band_rows first = {0, 0}; /* of input 0 */
@@ -535,15 +590,17 @@ static void keep(emitter *e, banded *tensor, band_rows kept) {
                 largest = p;
         e->origin = tensor->maker->node;
         if (!largest) value = get_rows(e, tensor, kept, 0);
-        else if (count_of(largest->rows) == count_of(kept)) value = largest->value;
-        else
-            value = copy(
+        else if (count_of(largest->rows) > count_of(kept))
+            value = copy_range(
                 e, tensor,
                 slice(e, tensor->original, largest->value, kept.first - largest->rows.first, count_of(kept)));
+        /* All that is new is kept. While it is made, what was kept is there: in turns, they would take two places, from band to band. */
+        else value = tensor->joined ? copy(e, tensor, largest->value) : largest->value;
     }
     tensor->pieces = NULL;
     if (value) remember(e, tensor, value, kept);
     if (tensor->pieces) tensor->pieces->kept = true;
+    tensor->joined = false;
 }
 
 /* What is kept when band b ends. In the loop, as much as at its begin, whoever reads it later. */
@@ -721,8 +778,10 @@ static void remove_region(emitter *e) {
     for (size_t n = e->region->count; n-- > 0;) ir_node_remove(e->region->nodes[n].node);
 }
 
-base_status band_emit(const band_region *region, base_arena *arena, base_report *report) {
+base_status band_emit(const band_region *region, const rt_environment *environment, base_arena *arena,
+                      base_report *report) {
     emitter e = {.region = region,
+                 .environment = environment,
                  .module = region->graph->module,
                  .arena = arena,
                  .report = report,

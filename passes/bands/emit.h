@@ -4,9 +4,11 @@
 #define OURO_BANDS_EMIT_H
 
 #include "passes/bands/region.h"
+#include "runtime/kernels/table.h"
 
 /* Puts the bands of the region in the place of its nodes, which go. `arena` is for what is needed on the way. Fails when memory
  * runs out. */
-base_status band_emit(const band_region *region, base_arena *arena, base_report *report);
+base_status band_emit(const band_region *region, const rt_environment *environment, base_arena *arena,
+                      base_report *report);
 
 #endif

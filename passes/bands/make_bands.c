@@ -79,7 +79,7 @@ static base_status band_all(pass_context *context, base_arena *arena) {
         if (status != BASE_OK) return status;
         if (!band_region_new(node, last, options->band_rows, arena, &region, &fits))
             return base_fail_memory(context->report);
-        if (fits) status = band_emit(region, arena, context->report);
+        if (fits) status = band_emit(region, &options->environment, arena, context->report);
         base_arena_free(arena);
         if (status != BASE_OK) return status;
     }
@@ -113,7 +113,7 @@ static base_status carry_out(pass_context *context, ir_module *module, const ban
         }
         if (!band_region_new(ends[2 * i], ends[2 * i + 1], choices->list[i].rows, &own, &region, &fits))
             status = base_fail_memory(report);
-        else if (fits) status = band_emit(region, &own, report);
+        else if (fits) status = band_emit(region, &context->options->environment, &own, report);
         base_arena_free(&own);
     }
     return status;

@@ -3,6 +3,7 @@
 #include "passes/bands/search.h"
 #include "passes/bands/channels_last.h"
 #include "passes/bands/estimate.h"
+#include "passes/bands/joined.h"
 #include <float.h>
 #include <stdint.h>
 
@@ -22,6 +23,7 @@ typedef struct reading {
     bool blocked;  /* its channels lie in blocks: to put them innermost is a copy of its own */
     bool apart;    /* each channel lies by itself: to put them innermost takes longer than a copy */
     bool in_place; /* where channels are innermost otherwise: rows are read where they lie */
+    bool joined;   /* where they are not: kept rows and new ones are read where they lie */
 } reading;
 
 /* What a faster kernel takes for some rows, by the scratch that it may have: half as much again from one entry to the next. */
@@ -163,7 +165,8 @@ static bool read_step(band_search *s, size_t n, const ir_node *node, const int32
                       input->type.shape.dims[0] == 1 && input->type.shape.dims[1] == 1,
                       input->type.layout != OP_LAYOUT_ROW_MAJOR && input->type.layout != OP_LAYOUT_NHWC,
                       input->type.layout == OP_LAYOUT_ROW_MAJOR && input->type.shape.dims[1] > 1,
-                      i == 0 && band_reads_in_place(node, s->environment, arena)};
+                      i == 0 && band_reads_in_place(node, s->environment, arena),
+                      i == 0 && band_reads_joined(node, s->environment, arena)};
     }
     own->apart = !band_keeps_channels_last(node, s->environment, arena);
     return true;
@@ -347,8 +350,9 @@ static double made_bytes(const step *own) {
 }
 
 /* Rows of `t` for a reader: side by side in a window, or a part of what is there; returns what only this reader needs. */
-static double take_rows(step *t, band_rows rows, double row_bytes, iteration *it) {
+static double take_rows(step *t, band_rows rows, const reading *r, iteration *it) {
     const int64_t kept = t->end - t->advance;
+    if (r->joined && !it->channels_last) return 0;
     if (rows.first < kept && rows.end > t->first && kept > t->low) {
         if (t->window_bytes > 0) return 0;
         t->window_bytes = rows_bytes(t, t->end - t->low);
@@ -361,7 +365,7 @@ static double take_rows(step *t, band_rows rows, double row_bytes, iteration *it
     }
     if (it->channels_last) return 0;
     const bool whole = rows.first == t->first && rows.end == t->end;
-    const double part = whole ? 0 : (double)(rows.end - rows.first) * row_bytes;
+    const double part = whole ? 0 : (double)(rows.end - rows.first) * r->row_bytes;
     if (!whole) copy_rows(t, part, it);
     return part;
 }
@@ -432,7 +436,7 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
             it->copies += r->together ? 0 : reordered ? 2 : 1;
             if (reordered) reach(it, it->live + 2 * part);
         } else {
-            part = take_rows(&s->steps[r->maker], rows, r->row_bytes, it);
+            part = take_rows(&s->steps[r->maker], rows, r, it);
         }
         parts += part;
         const bool dies =

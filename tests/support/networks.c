@@ -571,3 +571,65 @@ char *support_network_of_a_layer(int64_t tokens) {
     free(n.nodes);
     return text;
 }
+
+/* The format with two lists of so many numbers. */
+static char *with_weights(const char *format, int first, int second) {
+    char *text = NULL, *lists[2] = {NULL};
+    size_t size = 0;
+    for (int k = 0; k < 2; k++) {
+        FILE *out = open_memstream(&lists[k], &size);
+        assert_non_null(out);
+        for (int i = 0; i < (k ? second : first); i++)
+            (void)fprintf(out, "%s0.%d", i ? ", " : "", 1 + i * 7 % 9);
+        (void)fclose(out);
+    }
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    (void)fprintf(out, format, lists[0], lists[1]);
+    (void)fclose(out);
+    free(lists[0]);
+    free(lists[1]);
+    return text;
+}
+
+char *support_network_of_shuffles(size_t *input_bytes) {
+    static const char text[] =
+        "module \"shuffled\" {\n"
+        "  constant %%w: float32[12,1,3,3] = {%s}\n"
+        "  constant %%v: float32[12,1,5,5] = {%s}\n"
+        "  constant %%s: int64[5] = {1, 2, 6, 22, 18}\n"
+        "  constant %%t: int64[4] = {1, 12, 22, 18}\n"
+        "  graph main(%%x: float32[1,12,22,18]) {\n"
+        "    %%a: float32[1,12,22,18] = Relu(%%x)\n"
+        "    %%b: float32[1,2,6,22,18] = Reshape(%%a, %%s)\n"
+        "    %%c: float32[1,6,2,22,18] = Transpose(%%b) {perm = [0, 2, 1, 3, 4]}\n"
+        "    %%d: float32[1,12,22,18] = Reshape(%%c, %%t)\n"
+        "    %%e: float32[1,12,22,18] = Conv(%%d, %%w) {group = 12, pads = [1, 1, 1, 1]}\n"
+        "    %%f: float32[1,12,22,18] = Conv(%%e, %%v) {group = 12, pads = [2, 2, 2, 2]}\n"
+        "    %%g: float32[1,12,22,18] = Add(%%f, %%e)\n"
+        "    %%h: float32[1,12,11,9] = Conv(%%g, %%w) {group = 12, pads = [1, 1, 1, 1], strides = [2, 2]}\n"
+        "    yield %%h\n"
+        "  }\n"
+        "}\n";
+    *input_bytes = (size_t)12 * 22 * 18 * sizeof(float);
+    return with_weights(text, 12 * 9, 12 * 25);
+}
+
+char *support_network_of_joins(size_t *input_bytes) {
+    static const char text[] =
+        "module \"joined\" {\n"
+        "  constant %%w: float32[32,4,3,3] = {%s}\n"
+        "  constant %%v: float32[16,64,1,1] = {%s}\n"
+        "  graph main(%%x: float32[1,4,24,20]) {\n"
+        "    %%a: float32[1,32,24,20] = Conv(%%x, %%w) {pads = [1, 1, 1, 1]}\n"
+        "    %%b: float32[1,32,24,20] = Sigmoid(%%a)\n"
+        "    %%c: float32[1,64,24,20] = Concat(%%a, %%b) {axis = 1}\n"
+        "    %%d: float32[1,64,24,20] = MaxPool(%%c) {kernel_shape = [3, 3], pads = [1, 1, 1, 1]}\n"
+        "    %%e: float32[1,64,11,9] = MaxPool(%%d) {kernel_shape = [3, 3], strides = [2, 2]}\n"
+        "    %%f: float32[1,16,11,9] = Conv(%%e, %%v)\n"
+        "    yield %%f\n"
+        "  }\n"
+        "}\n";
+    *input_bytes = (size_t)4 * 24 * 20 * sizeof(float);
+    return with_weights(text, 32 * 36, 16 * 64);
+}

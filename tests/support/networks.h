@@ -15,5 +15,8 @@ char *support_network_of_maps(uint64_t seed, int64_t block, size_t *input_bytes)
 char *support_network_of_tokens(uint64_t seed, size_t *input_bytes);
 /* A layer of a transformer on [1, tokens, 16]: a token less its mean, attention, a feed-forward network, residuals. */
 char *support_network_of_a_layer(int64_t tokens);
+/* Channels that are shuffled, which are seen by themselves; and maps of blocks that are joined, which pools see. */
+char *support_network_of_shuffles(size_t *input_bytes);
+char *support_network_of_joins(size_t *input_bytes);
 
 #endif

@@ -52,6 +52,8 @@ typedef struct rt_stencil_channels {
 /* The same straight from the image (stencil_rows.c), whether that can be done, and what it needs (false when memory runs out). `rt_stencil_prepare` and
  * `rt_stencil_run` ask for it. */
 bool rt_stencil_by_rows(const rt_stencil *stencil);
+/* The same, if the machine had AVX-512. */
+bool rt_stencil_fits_rows(const rt_stencil *stencil);
 bool rt_stencil_prepare_rows(rt_stencil *stencil, base_arena *arena);
 void rt_stencil_run_rows(const rt_stencil *stencil, const rt_stencil_channels *channels);
 

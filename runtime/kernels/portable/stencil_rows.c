@@ -9,6 +9,13 @@
 #include "runtime/kernels/portable/stencil.h"
 #include "runtime/kernels/portable/lanes.h"
 
+bool rt_stencil_fits_rows(const rt_stencil *s) {
+    const int64_t kernel = s->kernel[0], stride = s->stride[0];
+    return (kernel == 3 || kernel == 5 || kernel == 7) && s->kernel[1] == kernel &&
+           (stride == 1 || stride == 2) && s->stride[1] == stride && s->dilation[0] == 1 &&
+           s->dilation[1] == 1;
+}
+
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 
@@ -168,10 +175,7 @@ AVX512 static void rows_7_2(const image_rows *image, const rt_stencil_channels *
 }
 
 bool rt_stencil_by_rows(const rt_stencil *s) {
-    const int64_t kernel = s->kernel[0], stride = s->stride[0];
-    return __builtin_cpu_supports("avx512f") && (kernel == 3 || kernel == 5 || kernel == 7) &&
-           s->kernel[1] == kernel && (stride == 1 || stride == 2) && s->stride[1] == stride &&
-           s->dilation[0] == 1 && s->dilation[1] == 1;
+    return __builtin_cpu_supports("avx512f") && rt_stencil_fits_rows(s);
 }
 
 bool rt_stencil_prepare_rows(rt_stencil *s, base_arena *arena) {

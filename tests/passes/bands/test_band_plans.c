@@ -184,6 +184,42 @@ static void change_padding(mutation *m) {
     }
 }
 
+/* The attribute of a node; NULL: it has none of this name. */
+static const plan_attribute *attribute_of(const mutation *m, const plan_node *node, const char *name) {
+    const char *texts = (const char *)m->bytes + m->header->texts.offset;
+    const plan_attribute *attributes =
+        (const plan_attribute *)(const void *)(m->bytes + m->header->attributes.offset);
+    for (uint64_t a = 0; a < node->attribute_count; a++)
+        if (strcmp(texts + attributes[node->attributes + a].name, name) == 0)
+            return &attributes[node->attributes + a];
+    return NULL;
+}
+
+/* Rows that are read from two tensors: fewer or more of them make another number of rows, and there are none before the first and after the last. (Others of
+ * the same number are those of another model.) */
+static size_t change_joined_rows(mutation *m) {
+    size_t nodes = 0;
+    for (uint64_t n = 0; n < m->header->nodes.count; n++) {
+        const op_code code = code_of(m, &m->nodes[n]);
+        const plan_attribute *rows = attribute_of(m, &m->nodes[n], "rows");
+        if ((code != OP_JOINED_CONV && code != OP_JOINED_MAX_POOL) || !rows) continue;
+        nodes++;
+        for (uint64_t i = 0; i < 4; i++) {
+            static const int64_t far[] = {-1000, 1000, INT64_MIN, INT64_MAX};
+            const plan_attribute *strides = attribute_of(m, &m->nodes[n], "strides");
+            for (size_t k = 0; k < sizeof far / sizeof *far; k++) {
+                m->integers[rows->value + i] = far[k];
+                assert_true(try_change(m, "rows far away: node", (size_t)n, far[k]));
+            }
+            for (int64_t by = -1; by <= 1 && (!strides || m->integers[strides->value] == 1); by += 2) {
+                m->integers[rows->value + i] += by;
+                assert_true(try_change(m, "rows of a piece: node", (size_t)n, by));
+            }
+        }
+    }
+    return nodes;
+}
+
 /* Rows that Gather, TensorScatter and Slice are told: wherever they are, nothing is read or written outside. */
 static void change_first_rows(mutation *m) {
     int64_t *const constants = (int64_t *)(void *)(m->bytes + m->header->constants_offset);
@@ -216,11 +252,9 @@ static size_t count_loops(const mutation *m) {
     return loops;
 }
 
-/* False: this seed gives no loop, or too large a plan. */
-static bool begin(mutation *m, uint64_t seed, bool portable) {
-    *m = (mutation){.seed = seed};
-    char *text = support_network_of_maps(seed, portable ? 1 : 16, &m->input_bytes);
-    if (!text) return false;
+/* The text is freed. False: there is no loop, or the plan is too large. */
+static bool begin_with(mutation *m, uint64_t seed, bool portable, char *text, size_t input_bytes) {
+    *m = (mutation){.seed = seed, .input_bytes = input_bytes};
     const pass_options options = {.exact_arithmetic = true,
                                   .band_rows = 1 + (int64_t)(seed % 3),
                                   .environment = {.threads = 1, .portable_only = portable}};
@@ -237,6 +271,14 @@ static bool begin(mutation *m, uint64_t seed, bool portable) {
     m->nodes = (plan_node *)(void *)(m->bytes + m->header->nodes.offset);
     m->integers = (int64_t *)(void *)(m->bytes + m->header->integers.offset);
     return count_loops(m) > 0 && m->header->tensors.count < 600;
+}
+
+/* False: this seed gives no loop, or too large a plan. */
+static bool begin(mutation *m, uint64_t seed, bool portable) {
+    size_t input_bytes;
+    char *text = support_network_of_maps(seed, portable ? 1 : 16, &input_bytes);
+    *m = (mutation){.seed = seed};
+    return text && begin_with(m, seed, portable, text, input_bytes);
 }
 
 static void end(mutation *m) {
@@ -277,8 +319,29 @@ static void broken_rows_that_lie_together_are_refused(void **state) {
     break_plans(false);
 }
 
+/* Rows of two tensors that are read where they lie. */
+static void broken_rows_of_two_tensors_are_refused(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        mutation m;
+        size_t input_bytes;
+        char *text = (seed % 2 ? support_network_of_joins : support_network_of_shuffles)(&input_bytes);
+        if (!begin_with(&m, seed, false, text, input_bytes) || !execute(&m, m.good, &m.expected))
+            fail_msg("seed %" PRIu64 ": no plan, or one that does not run", seed);
+        move_rows(&m);
+        hand_on_elsewhere(&m);
+        change_rows(&m);
+        const size_t joined = change_joined_rows(&m);
+        print_message("seed %" PRIu64 ": %zu of two tensors, %zu refused, %zu harmless\n", seed, joined,
+                      m.refused, m.harmless);
+        assert_true(m.refused > m.harmless);
+        end(&m);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(broken_rows_are_refused),
-                                       cmocka_unit_test(broken_rows_that_lie_together_are_refused)};
+                                       cmocka_unit_test(broken_rows_that_lie_together_are_refused),
+                                       cmocka_unit_test(broken_rows_of_two_tensors_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,8 +52,8 @@ static void compare(const support_session *a, const support_session *b, bool exa
 }
 
 /* Runs the network whole and banded on the same input; the number of loops that bands have made. */
-static size_t run_both(const char *text, size_t bytes, const pass_options *whole, const pass_options *banded,
-                       uint64_t seed) {
+static size_t run_both_as(const char *text, size_t bytes, const pass_options *whole,
+                          const pass_options *banded, uint64_t seed, bool exact) {
     support_session a, b;
     uint64_t chance = seed;
     support_session_open_with(&a, text, whole);
@@ -66,15 +66,20 @@ static size_t run_both(const char *text, size_t bytes, const pass_options *whole
     support_bind(&b, 0, input, bytes);
     support_run(&a);
     support_run(&b);
-    /* Winograd's convolution, where only one of them may have it, is nearly the same. */
-    const bool exact =
-        whole->environment.portable_only && whole->exact_arithmetic == banded->exact_arithmetic;
     compare(&a, &b, exact, seed, banded->band_rows);
     const size_t loops = loops_of(&b);
     support_session_close(&a);
     support_session_close(&b);
     free(input);
     return loops;
+}
+
+static size_t run_both(const char *text, size_t bytes, const pass_options *whole, const pass_options *banded,
+                       uint64_t seed) {
+    /* Winograd's convolution, where only one of them may have it, is nearly the same. */
+    const bool exact =
+        whole->environment.portable_only && whole->exact_arithmetic == banded->exact_arithmetic;
+    return run_both_as(text, bytes, whole, banded, seed, exact);
 }
 
 static void run_random(uint64_t count, bool portable, bool tokens) {
@@ -419,6 +424,40 @@ static void tokens_go_in_bands(void **state) {
     }
 }
 
+/* How many nodes of the plan have this operator. */
+static size_t nodes_of(const char *text, const pass_options *options, op_code code) {
+    support_session opened;
+    support_session_open_with(&opened, text, options);
+    const plan *of = rt_plan_of(opened.plan);
+    size_t nodes = 0;
+    for (uint64_t i = 0; i < of->header->nodes.count; i++) nodes += plan_node_code(of, &of->nodes[i]) == code;
+    support_session_close(&opened);
+    return nodes;
+}
+
+/* Where channels are shuffled or joined, they are not innermost: rows that are kept and rows that are new are read where they lie, on a machine with
+ * AVX-512, by convolutions of each channel and by pools of blocks. All that is new may be kept, or less, or more than that. */
+static void kept_rows_are_read_where_they_lie(void **state) {
+    (void)state;
+    size_t of_shuffled, of_joined;
+    char *shuffled = support_network_of_shuffles(&of_shuffled),
+         *joined = support_network_of_joins(&of_joined);
+    char machine[256];
+    const bool wide = strstr(rt_machine_describe(false, machine, sizeof machine), "avx512");
+    const pass_options whole = {.exact_arithmetic = true, .environment = {.threads = 1}};
+    for (int64_t height = 1; height <= 5; height++) {
+        pass_options banded = whole;
+        banded.band_rows = height;
+        (void)run_both_as(shuffled, of_shuffled, &whole, &banded, (uint64_t)height, true);
+        (void)run_both(joined, of_joined, &whole, &banded, (uint64_t)height);
+        assert_true((nodes_of(shuffled, &banded, OP_JOINED_CONV) > 0) == wide);
+        assert_true((nodes_of(joined, &banded, OP_JOINED_MAX_POOL) > 0) ==
+                    (wide && rt_kernel_exists(OP_CONV, "onednn.convolution")));
+    }
+    free(shuffled);
+    free(joined);
+}
+
 int main(int count, char **arguments) {
     support_arguments(count, arguments);
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_networks),
@@ -432,6 +471,7 @@ int main(int count, char **arguments) {
                                        cmocka_unit_test(kernels_may_take_what_bands_leave),
                                        cmocka_unit_test(bands_that_save_little_are_not_made),
                                        cmocka_unit_test(small_networks_begin_sooner),
+                                       cmocka_unit_test(kept_rows_are_read_where_they_lie),
                                        cmocka_unit_test(bands_have_faster_kernels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

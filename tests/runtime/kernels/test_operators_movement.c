@@ -185,8 +185,8 @@ static void check_reduce(op_code code, test_random *random) {
                 if (isnan(reals[i]) ? isnan(got)
                                     : got == reals[i] || fabs(got - reals[i]) <= bound * (fabs(reals[i]) + 1))
                     continue;
-                fail_msg("%s of %s: %.17g, expected %.17g", op_schema_of(code)->name, op_dtype_name(dtype), got,
-                         reals[i]);
+                fail_msg("%s of %s: %.17g, expected %.17g", op_schema_of(code)->name, op_dtype_name(dtype),
+                         got, reals[i]);
             } else if (extremum) {
                 if (number > 0) assert_true(got == reals[i]);
             } else {
@@ -748,7 +748,7 @@ static const struct {
 enum { CHECKS = sizeof checks / sizeof *checks };
 
 /* Every operator between the first reduction and the control operators is checked here, unless it belongs to
- * the spatial (RowsConv with them), matrix, resampling, indexed, random, training or recurrent families, or to sequences and optionals, whose
+ * the spatial (RowsConv, JoinedConv and JoinedMaxPool with them), matrix, resampling, indexed, random, training or recurrent families, or to sequences and optionals, whose
  * tests are elsewhere. */
 static void test_table(void **state) {
     (void)state;
@@ -758,8 +758,8 @@ static void test_table(void **state) {
         const op_schema *row = op_schema_of((op_code)code);
         if ((code >= OP_CONV && code < OP_RESHAPE) || (code >= OP_RESIZE && code < OP_SHAPE) ||
             (code >= OP_RANDOM_NORMAL && code < OP_RNN) || (row->flags & (OP_FLAG_GRAPHS | OP_FLAG_LISTS)) ||
-            code == OP_REORDER || code == OP_FUSED || code == OP_ROWS_CONV ||
-            row->infer == op_infer_recurrent) {
+            code == OP_REORDER || code == OP_FUSED || code == OP_ROWS_CONV || code == OP_JOINED_CONV ||
+            code == OP_JOINED_MAX_POOL || row->infer == op_infer_recurrent) {
             continue;
         }
         int at = 0;

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* joined.c: see joined.h. */
+#include "passes/bands/joined.h"
+#include "runtime/kernels/portable/cost.h"
+#include "runtime/kernels/portable/joined.h"
+#include <string.h>
+
+bool band_reads_joined(const ir_node *node, const rt_environment *environment, base_arena *arena) {
+    op_call call;
+    if ((node->code != OP_CONV && node->code != OP_MAX_POOL) || !rt_has_wide_vectors(environment) ||
+        !ir_node_call(node, arena, &call))
+        return false;
+    if (node->code == OP_MAX_POOL) return rt_joined_pool_stands_for(&call);
+    const ir_value *weights = ir_input(node, 1);
+    if (!weights->constant || !rt_joined_convolution_stands_for(&call)) return false;
+    /* The whole would be computed by the same sums. */
+    const rt_kernel *kernel = rt_kernel_select(&call, environment);
+    return kernel && strcmp(kernel->name, "portable.convolution") == 0;
+}
+
+op_code band_joined_code(const ir_node *node) {
+    return node->code == OP_CONV ? OP_JOINED_CONV : OP_JOINED_MAX_POOL;
+}
+
+bool band_joined_keeps(op_code code, const char *attribute) {
+    static const char *const both[] = {"dilations", "kernel_shape", "pads", "strides"}, *const of_conv[] = {
+                                                                                            "group",
+                                                                                            "ouro.activation",
+                                                                                            "ouro.alpha",
+                                                                                            "ouro.beta"};
+    for (size_t i = 0; i < sizeof both / sizeof *both; i++)
+        if (strcmp(attribute, both[i]) == 0) return true;
+    for (size_t i = 0; code == OP_JOINED_CONV && i < sizeof of_conv / sizeof *of_conv; i++)
+        if (strcmp(attribute, of_conv[i]) == 0) return true;
+    return code == OP_JOINED_MAX_POOL && strcmp(attribute, "ceil_mode") == 0;
+}
