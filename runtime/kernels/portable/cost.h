@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cost.h: how long would a kernel take? A prediction from shapes alone, for choices between kernels at compile time.
  *
- * There is a table for each width of vectors: plans are the same on all machines of a kind. Portable plans go by one table, as they do
- * not depend on the machine that makes them. Choices depend on ratios only, which vary less from machine to machine than times do.
+ * There is a table for each width of vectors, and for wide ones another rate of memory where they are multiplied by halves: plans are the
+ * same on all machines of a kind. Portable plans go by one table, as they do not depend on the machine that makes them. Choices depend on
+ * ratios only, which vary less from machine to machine than times do.
  */
 #ifndef OURO_COST_H
 #define OURO_COST_H
