@@ -14,9 +14,10 @@ static bool fits_layout(const op_type *type) {
     return type->dtype == OP_FLOAT && type->shape.rank > BAND_AXIS && type->shape.dims[0] == 1;
 }
 
-static bool is_joining(op_code code) {
-    const op_view view = op_schema_of(code)->view;
-    return view == OP_VIEW_CONCAT || view == OP_VIEW_SPLIT || view == OP_VIEW_SLICE || code == OP_GATHER;
+static bool is_joining(const ir_node *node) {
+    const op_view view = op_schema_of(node->code)->view;
+    return view == OP_VIEW_CONCAT || view == OP_VIEW_SPLIT || view == OP_VIEW_SLICE ||
+           (node->code == OP_GATHER && !band_gathers_rows(node));
 }
 
 /* The application with channels innermost; weights that are packed now are row-major, without their numbers. */
@@ -72,8 +73,7 @@ static const rt_kernel *packing_kernel(const ir_node *node, op_call *relaid,
 
 bool band_keeps_channels_last(const ir_node *node, const rt_environment *environment, base_arena *arena) {
     op_call call;
-    if (is_joining(node->code) || node->output_count != 1 || !fits_layout(&node->outputs[0]->type))
-        return false;
+    if (is_joining(node) || node->output_count != 1 || !fits_layout(&node->outputs[0]->type)) return false;
     for (uint32_t i = 0; i < node->input_count; i++) {
         const ir_value *input = ir_input(node, i);
         if (input && band_node_reading(node, i) == BAND_READS_ROWS &&

@@ -411,6 +411,38 @@ static void rebase_slice(emitter *e, const ir_node *node, ir_value **inputs) {
     inputs[2] = changed_list(e, ir_input(node, 2), entry, INT32_MAX);
 }
 
+/* Of a Gather of rows: where these are in a band that sees the rows from `first` on. In the loop they are those of this iteration. */
+static ir_value *rebased_rows(emitter *e, const band_node *own, int64_t first, band_rows made) {
+    const int64_t *rows = ir_input(own->node, 1)->constant->tensor.data, count = count_of(made);
+    const int64_t bands = e->body ? e->region->loop_end - e->region->loop_first : 1;
+    const int64_t by = own->advance / own->window.up;
+    int64_t *list = BASE_ARRAY(e->arena, int64_t, (size_t)(bands * count));
+    bool same = true;
+    if (!list) {
+        fail_memory(e);
+        return NULL;
+    }
+    for (int64_t b = 0; b < bands; b++)
+        for (int64_t i = 0; i < count; i++) {
+            list[b * count + i] = rows[made.first + b * own->advance + i] - (first + b * by);
+            same = same && list[b * count + i] == list[i];
+        }
+    if (same) return integers(e, 1, count, list);
+    const op_type type = {.dtype = OP_INT64, .shape = {.rank = 2, .dims = {bands, count}}};
+    op_type row = {.dtype = OP_INT64, .shape = {.rank = 1, .dims = {count}}};
+    ir_value *all = e->status == BASE_OK ? ir_constant_copy(e->module, "rows", &type, list,
+                                                            (size_t)(bands * count) * sizeof *list)
+                                         : NULL;
+    if (!all) {
+        fail_memory(e);
+        return NULL;
+    }
+    op_attributes attributes = {0};
+    set_integer(e, &attributes, "axis", 0);
+    ir_value *inputs[] = {all, e->body->iteration};
+    return make(e, OP_GATHER, "rows of a band", attributes, 2, inputs, all, &row);
+}
+
 /* Rows of an image from outside whose channels become innermost: one step takes them and changes their layout. False: this is none. */
 static bool emit_turned(emitter *e, const band_node *own, band_rows made) {
     ir_node *node = own->node;
@@ -541,6 +573,8 @@ static void emit_node(emitter *e, const band_node *own, band_rows made) {
                                  i == 0 ? own->advance * own->window.stride / own->window.up : own->advance);
     }
     if (node->code == OP_SLICE) rebase_slice(e, node, inputs);
+    if (node->code == OP_GATHER && own->window.up > 1 && inputs)
+        inputs[1] = rebased_rows(e, own, first.first, made);
     op_attributes attributes = band_is_window(node->code)        ? window_attributes(e, own, above, below)
                                : node->code == OP_CONV_TRANSPOSE ? transposed_attributes(e, own, first, made)
                                                                  : node->attributes;

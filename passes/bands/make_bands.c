@@ -16,6 +16,7 @@
 #include "passes/bands/estimate.h"
 #include "passes/bands/global_pools.h"
 #include "passes/bands/heads.h"
+#include "passes/bands/resizes.h"
 #include "passes/bands/search.h"
 #include "passes/bands/shuffles.h"
 #include "passes/bands/tokens.h"
@@ -42,9 +43,13 @@ static bool longest_region(ir_node *first, int64_t rows, size_t most, base_arena
 /* The graph as rows can be seen in it. Scores of an attention count from a quarter of `bound` bytes on. */
 static base_status prepare(pass_context *context, size_t bound) {
     ir_graph *graph = context->module->main;
+    base_arena arena;
+    base_arena_init(&arena, context->scratch->allocator);
     const bool fine = band_gather_shuffles(graph) && band_tokens_to_rows(graph) &&
                       band_heads_by_tokens(graph, bound / 4) &&
-                      band_split_global_pools(graph, context->options->environment.portable_only);
+                      band_split_global_pools(graph, context->options->environment.portable_only) &&
+                      band_gather_resized_rows(graph, &context->options->environment, &arena);
+    base_arena_free(&arena);
     return fine ? BASE_OK : base_fail_memory(context->report);
 }
 

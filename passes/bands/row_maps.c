@@ -93,6 +93,12 @@ static int64_t rows_each(const ir_node *node) {
                : 0;
 }
 
+bool band_resize_keeps_what_stays(const ir_node *node) {
+    const char *const name = "coordinate_transformation_mode";
+    return !op_attribute_is(&node->attributes, name, "tf_half_pixel_for_nn", "half_pixel") &&
+           !op_attribute_is(&node->attributes, name, "tf_crop_and_resize", "half_pixel");
+}
+
 /* Row o of the result is row o / n of the input, or, of linear interpolation, between that one and its neighbour. Places of rows are
  * exact, wherever a band begins, where n is a power of two. */
 static bool repeats_rows(const ir_node *node) {
@@ -107,10 +113,17 @@ static bool repeats_rows(const ir_node *node) {
                (centers || corners ||
                 op_attribute_is(attributes, "coordinate_transformation_mode", "pytorch_half_pixel",
                                 "half_pixel"));
-    return each && op_attribute_is(attributes, "mode", "nearest", "nearest") &&
-           ((corners && op_attribute_is(attributes, "nearest_mode", "floor", "round_prefer_floor")) ||
-            (centers &&
-             op_attribute_is(attributes, "nearest_mode", "round_prefer_floor", "round_prefer_floor")));
+    if (!each || !op_attribute_is(attributes, "mode", "nearest", "nearest")) return false;
+    if (each == 1 && band_resize_keeps_what_stays(node)) return true;
+    /* Where corners lie on corners, row o is o (n - 1) / (2 n - 1) of the input: o / 2 is nearest to it. */
+    if (each == 2 &&
+        op_attribute_is(attributes, "coordinate_transformation_mode", "align_corners", "half_pixel") &&
+        (op_attribute_is(attributes, "nearest_mode", "round_prefer_floor", "round_prefer_floor") ||
+         op_attribute_is(attributes, "nearest_mode", "round_prefer_ceil", "round_prefer_floor")))
+        return true;
+    return (
+        (corners && op_attribute_is(attributes, "nearest_mode", "floor", "round_prefer_floor")) ||
+        (centers && op_attribute_is(attributes, "nearest_mode", "round_prefer_floor", "round_prefer_floor")));
 }
 
 /* A transposed convolution: row i of the input goes to the rows from i * stride - before on, as many as its window has. The result has `stride`
@@ -192,6 +205,33 @@ static bool reduces_others(const ir_node *node) {
     return true;
 }
 
+/* Row o is row o / up of the image, or one not far above or below that. */
+static bool gathered_window(const ir_node *node, band_window *window) {
+    enum { FAR = 4 };
+    const ir_value *indices = ir_input(node, 1);
+    const int64_t rows = ir_input(node, 0)->type.shape.dims[BAND_AXIS], all = band_node_rows(node);
+    if (own_axis(node, 0) != BAND_AXIS || !indices->constant || indices->type.dtype != OP_INT64 ||
+        indices->type.shape.rank != 1 || rows < 1 || all % rows || all < 2 * rows)
+        return false;
+    const int64_t *list = indices->constant->tensor.data, up = all / rows;
+    int64_t above = 0, below = 0;
+    for (int64_t o = 0; o < all; o++) {
+        const int64_t further = list[o] - o / up;
+        if (list[o] < 0 || list[o] >= rows) return false;
+        if (further > below) below = further;
+        if (-further > above) above = -further;
+    }
+    window->up = up;
+    window->above = above;
+    window->below = below;
+    return above <= FAR && below <= FAR;
+}
+
+bool band_gathers_rows(const ir_node *node) {
+    band_window window;
+    return node->code == OP_GATHER && gathered_window(node, &window);
+}
+
 bool band_too_few(const ir_node *node, int64_t rows) {
     return node->code == OP_MATMUL && rows > 0 && rows < BAND_FEWEST_OF_PRODUCT;
 }
@@ -224,7 +264,7 @@ static bool code_supported(const ir_node *node) {
     case OP_SLICE:
         return takes_rows(node);
     case OP_GATHER:
-        return picks_others(node);
+        return picks_others(node) || band_gathers_rows(node);
     case OP_CONCAT:
     case OP_SPLIT:
         return own_axis(node, 0) != BAND_AXIS;
@@ -276,7 +316,7 @@ static bool input_fits(const ir_node *node, uint32_t index) {
             return false;
         return (band_is_window(node->code) && index == 0) || node->code == OP_DEPTH_TO_SPACE ||
                node->code == OP_RESIZE || node->code == OP_SLICE || node->code == OP_CONV_TRANSPOSE ||
-               input->type.shape.dims[BAND_AXIS] == rows;
+               node->code == OP_GATHER || input->type.shape.dims[BAND_AXIS] == rows;
     case BAND_READS_ALL:
         break;
     }
@@ -291,6 +331,7 @@ bool band_node_window(const ir_node *node, base_arena *arena, band_window *windo
     *window = (band_window){.stride = 1, .extent = 1, .up = 1};
     if (node->code == OP_SLICE) return read_slice(node, window);
     if (node->code == OP_CONV_TRANSPOSE) return transposed_window(node, arena, window);
+    if (node->code == OP_GATHER && own_axis(node, 0) == BAND_AXIS) return gathered_window(node, window);
     if (node->code == OP_DEPTH_TO_SPACE) window->up = op_attribute_integer(&node->attributes, "blocksize", 1);
     if (node->code == OP_RESIZE) {
         window->up = rows_each(node);

@@ -213,18 +213,28 @@ static void add_rows(network *n) {
                from, weights, dilation, after < 0 ? -after : 0, before, after < 0 ? 0 : after, stride);
         return;
     }
+    /* Nearest points of all kinds: rows are not repeated equally often. */
+    static const char *const places[] = {"half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"},
+                             *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
+                                                   "ceil"};
     const bool linear = draw(n, 0, 1), sized = draw(n, 0, 1), halves = draw(n, 0, 1);
-    const int64_t each = linear ? 2 * draw(n, 1, 2) : times;
+    const int64_t each = linear ? 2 * draw(n, 1, 2) : draw(n, 2, 6), wide = linear ? 1 : draw(n, 1, 2);
     const int list = n->constant_count++;
     if (sized)
         append(n->constants,
                "  constant %%k%d: int64[4] = {%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "}\n", list,
-               n->images, x.channels, x.height * each, x.width);
-    else append(n->constants, "  constant %%k%d: float32[4] = {1, 1, %" PRId64 ", 1}\n", list, each);
-    begin_node(n, &(made){x.channels, x.height * each, x.width, false});
-    append(n->nodes, "Resize(%%t%d, _, %s%%k%d) {mode = \"%s\"%s}\n", from, sized ? "_, " : "", list,
-           linear ? "linear" : "nearest",
-           halves ? "" : ", coordinate_transformation_mode = \"asymmetric\", nearest_mode = \"floor\"");
+               n->images, x.channels, x.height * each, x.width * wide);
+    else
+        append(n->constants, "  constant %%k%d: float32[4] = {1, 1, %" PRId64 ", %" PRId64 "}\n", list, each,
+               wide);
+    begin_node(n, &(made){x.channels, x.height * each, x.width * wide, false});
+    append(n->nodes, "Resize(%%t%d, _, %s%%k%d) {mode = \"%s\"", from, sized ? "_, " : "", list,
+           linear ? "linear" : "nearest");
+    if (!linear)
+        append(n->nodes, ", coordinate_transformation_mode = \"%s\", nearest_mode = \"%s\"",
+               places[draw(n, 0, 3)], roundings[draw(n, 0, 3)]);
+    else if (!halves) append(n->nodes, ", coordinate_transformation_mode = \"asymmetric\"");
+    append(n->nodes, "}\n");
 }
 
 /* Some channels, or all in another order. */
