@@ -225,6 +225,29 @@ static double slower_innermost(const ir_node *node, kind of) {
     return part < MOST ? part : MOST;
 }
 
+/* What each line takes that is summed by itself, before its numbers count; and each of many small products. */
+static double lines_seconds(const ir_node *node, const band_rates *rates) {
+    static const double SOFTMAX = 20e-9, NORMALIZED = 28e-9, MULTIPLIED = 12e-9;
+    const ir_value *output = node->output_count ? node->outputs[0] : NULL;
+    if (rates->included || !output || !op_shape_known(&output->type.shape)) return 0;
+    const op_shape *shape = &output->type.shape;
+    const int32_t rank = shape->rank;
+    const bool softmax = node->code == OP_SOFTMAX || node->code == OP_LOG_SOFTMAX,
+               normalized = node->code == OP_LAYER_NORMALIZATION || node->code == OP_RMS_NORMALIZATION;
+    double lines = 1;
+    int32_t axis;
+    if (softmax || normalized) {
+        if (!op_axis(op_attribute_integer(&node->attributes, "axis", -1), rank, &axis) ||
+            (softmax && axis != rank - 1))
+            return 0;
+        for (int32_t i = 0; i < axis; i++) lines *= (double)shape->dims[i];
+        return lines * (softmax ? SOFTMAX : NORMALIZED);
+    }
+    if (node->code != OP_MATMUL || rank < 3 || ir_input(node, 1)->constant) return 0;
+    for (int32_t i = 0; i < rank - 2; i++) lines *= (double)shape->dims[i];
+    return lines * MULTIPLIED;
+}
+
 band_estimate band_estimate_node(const ir_node *node, bool by_rows, double bytes,
                                  const rt_environment *environment, base_arena *arena) {
     const int threads = environment->threads > 0 ? environment->threads : 1;
@@ -244,7 +267,7 @@ band_estimate band_estimate_node(const ir_node *node, bool by_rows, double bytes
     }
     if (!by_rows) {
         own.call = cost->call + weights / rates->far_weights;
-        own.seconds = own.call + moved / cost->moved;
+        own.seconds = own.call + moved / cost->moved + lines_seconds(node, rates);
         return own;
     }
     if (node->code == OP_MATMUL) own.seconds = product_seconds(node, threads, rates, &weights);
@@ -260,7 +283,8 @@ band_estimate band_estimate_node(const ir_node *node, bool by_rows, double bytes
     own.again = cost->call + (cost->weights > 0 ? weights / cost->weights : 0);
     /* Products take that long anywhere, and integer convolutions to arrange their weights. */
     if (of != PRODUCT && of != PRODUCT_ARRANGED) own.call = cost->faster > 0 ? cost->call : own.again;
-    own.seconds += moved / cost->moved + (rates->included ? 0 : own.again + own.far);
+    own.seconds +=
+        moved / cost->moved + (rates->included ? 0 : own.again + own.far) + lines_seconds(node, rates);
     own.again += own.seconds * cost->slower / (double)band_node_rows(node);
     return own;
 }
