@@ -97,7 +97,7 @@ static const band_rates wide = {.products = 125e9,
                                           [POOL] = {0.3e-6, 70e9, 0, 0, 0},
                                           [VIEW] = {0.1e-6, 400e9, 0, 0, 0},
                                           [PRODUCT] = {0.3e-6, 100e9, 900e9, 0, 0},
-                                          [PRODUCT_ARRANGED] = {0.25e-6, 100e9, 13e9, 0, 0},
+                                          [PRODUCT_ARRANGED] = {0.25e-6, 100e9, 60e9, 0, 0},
                                           [NORMALIZATION] = {1.5e-6, 60e9, 0, 0, 0},
                                           [OTHER] = {0.1e-6, 80e9, 0, 0, 0}}};
 
