@@ -352,9 +352,28 @@ static base_status note(pass_context *context, const band_search *search, const 
     return BASE_OK;
 }
 
-static base_status band_within(pass_context *context, size_t limit, base_arena *arena) {
+/* Looks on a copy, which is prepared for bands as the module itself must not be where there will be none: that costs memory, too. */
+static base_status find_limited(pass_context *copy, size_t limit, bool idle, trials *t,
+                                const band_search **found) {
     /* Bands that save less than this of the arena are not worth their time. */
     static const double LEAST_SAVED = 0.98;
+    size_t with_kernels = 0;
+    band_savings savings;
+    base_status status = BASE_OK;
+    const size_t bound = copy->bands->whole_bytes;
+    if (find_savings(copy, &savings, &with_kernels, &status) && !idle) status = prepare(copy, bound);
+    if (status != BASE_OK) return status;
+    const band_search *search = *found =
+        band_search_new(copy->module, &copy->options->environment, &savings, copy->scratch);
+    if (!search) return base_fail_memory(copy->report);
+    if (copy->options->time_limit > 0) {
+        t->bytes = (size_t)(LEAST_SAVED * (double)with_kernels);
+        return find_within_time(copy, search, copy->options->time_limit, MOST_ESTIMATES, t);
+    }
+    return limit ? find_within(copy, search, limit, t) : find_least(copy, search, t);
+}
+
+static base_status band_within(pass_context *context, size_t limit, base_arena *arena) {
     trials t = {.best = {0}};
     struct pass_measured whole = {0};
     base_status status = measure(context, &t.best, &whole);
@@ -366,22 +385,15 @@ static base_status band_within(pass_context *context, size_t limit, base_arena *
     if (!none) return base_fail_memory(context->report);
     *none = (pass_bands){.whole_bytes = whole.bound};
     context->bands = none; /* what is saved counts where kernels are chosen */
-    size_t with_kernels = 0;
-    band_savings savings;
-    if (find_savings(context, &savings, &with_kernels, &status) && !idle)
-        status = prepare(context, whole.bound);
-    if (status != BASE_OK) return status;
-    band_search *search =
-        band_search_new(context->module, &context->options->environment, &savings, context->scratch);
-    if (!search) return base_fail_memory(context->report);
-    if (context->options->time_limit > 0) {
-        t.bytes = (size_t)(LEAST_SAVED * (double)with_kernels);
-        status = find_within_time(context, search, context->options->time_limit, MOST_ESTIMATES, &t);
-    } else {
-        status = limit ? find_within(context, search, limit, &t) : find_least(context, search, &t);
-    }
+    pass_context copy = *context;
+    const band_search *search = NULL;
+    copy.module = ir_module_clone(context->module);
+    if (!copy.module) return base_fail_memory(context->report);
+    status = find_limited(&copy, limit, idle, &t, &search);
+    if (status == BASE_OK && t.best.count && !idle) status = prepare(context, whole.bound);
     context->kernel_arena = t.kernel_arena;
     if (status == BASE_OK) status = note(context, search, &t.best, whole.bound);
+    ir_module_free(copy.module);
     return status == BASE_OK ? carry_out(context, context->module, &t.best, arena) : status;
 }
 

@@ -175,6 +175,26 @@ static void limits_are_met_by_planners_that_miss_the_bound(void **state) {
     }
 }
 
+/* What graphs are prepared with for bands takes memory of its own, which is not to be seen where there are none. */
+static void the_least_is_no_more_than_without_bands(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5 * NETWORKS; seed++) {
+        size_t bytes;
+        char *text =
+            seed % 4 ? support_network_of_tokens(seed, &bytes) : support_network_of_maps(seed, 1, &bytes);
+        if (!text) continue;
+        pass_options options = {.exact_arithmetic = true,
+                                .environment = {.threads = 1, .portable_only = true}};
+        const uint64_t whole = arena_of_network(text, &options);
+        options.arena_limit = PASS_ARENA_LEAST;
+        const uint64_t least = arena_of_network(text, &options);
+        if (least > whole)
+            fail_msg("network %d: %llu bytes, without bands %llu", (int)seed, (unsigned long long)least,
+                     (unsigned long long)whole);
+        free(text);
+    }
+}
+
 static void limits_below_the_bound_are_met(void **state) {
     (void)state;
     const pass_options whole = {.exact_arithmetic = true,
@@ -465,6 +485,7 @@ int main(int count, char **arguments) {
                                        cmocka_unit_test(random_networks_of_tokens),
                                        cmocka_unit_test(tokens_go_in_bands),
                                        cmocka_unit_test(limits_below_the_bound_are_met),
+                                       cmocka_unit_test(the_least_is_no_more_than_without_bands),
                                        cmocka_unit_test(limits_are_met_by_planners_that_miss_the_bound),
                                        cmocka_unit_test(faster_kernels_count_as_time),
                                        cmocka_unit_test(bands_are_taken_where_they_cost_nothing),
