@@ -627,13 +627,35 @@ typedef struct unpool_state {
     size_t element;
 } unpool_state;
 
+static base_status fail_index(base_report *report, int64_t index) {
+    return base_fail(report, BASE_INVALID, "index %" PRId64 " is outside of the output", index);
+}
+
+/* Where the output has the extents that the pooling was of, an index is a place. */
+static inline base_status put_back(const unpool_state *state, const int64_t *indices, const char *from,
+                                   char *to, size_t element, int64_t places, base_report *report) {
+    for (int64_t i = 0; i < state->count; i++) {
+        if ((uint64_t)indices[i] >= (uint64_t)places) return fail_index(report, indices[i]);
+        memcpy(to + (size_t)indices[i] * element, from + (size_t)i * element, element);
+    }
+    return BASE_OK;
+}
+
 static base_status run_unpool(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                               void *scratch, base_report *report) {
     (void)scratch;
     const unpool_state *state = prepared->state;
     const int64_t *indices = inputs[1].data;
     const op_shape *out = &outputs[0].type.shape;
+    int64_t places;
     if (outputs[0].bytes) memset(outputs[0].data, 0, outputs[0].bytes);
+    if (op_shape_equal(out, &state->pooled) && op_shape_elements(out, &places)) {
+        const size_t floats = sizeof(float); /* known when it is compiled: a copy without a call */
+        return state->element == floats
+                   ? put_back(state, indices, inputs[0].data, outputs[0].data, floats, places, report)
+                   : put_back(state, indices, inputs[0].data, outputs[0].data, state->element, places,
+                              report);
+    }
     for (int64_t i = 0; i < state->count; i++) {
         int64_t rest = indices[i], place = 0, stride = 1;
         bool inside = rest >= 0;
@@ -645,8 +667,7 @@ static base_status run_unpool(const rt_prepared *prepared, const op_tensor *inpu
             place += position * stride;
             stride *= out->dims[d];
         }
-        if (!inside)
-            return base_fail(report, BASE_INVALID, "index %" PRId64 " is outside of the output", indices[i]);
+        if (!inside) return fail_index(report, indices[i]);
         memcpy((char *)outputs[0].data + (size_t)place * state->element,
                (const char *)inputs[0].data + (size_t)i * state->element, state->element);
     }
