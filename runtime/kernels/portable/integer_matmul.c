@@ -76,9 +76,9 @@ static int64_t stack_at(const rt_product *product, int64_t batch, const int64_t 
     return offset;
 }
 
-/* Sums of one row, from `column` on, to their place in the result. */
+/* Sums of one row, from `column` on, to their place in the result. `scales`: those of the columns, put together; or NULL. */
 static void finish_row(const integer_matmul_job *job, int64_t batch, int64_t row, int64_t column,
-                       int64_t columns, const int32_t *sums) {
+                       int64_t columns, const float *scales, const int32_t *sums) {
     const integer_matmul *shape = job->shape;
     const rt_product *product = &shape->product;
     const int64_t to = (batch * product->rows + row) * product->columns + column;
@@ -94,6 +94,7 @@ static void finish_row(const integer_matmul_job *job, int64_t batch, int64_t row
         .b_scale = job->b_scale + line_at(shape->b_scale, b_matrix, column, shape->columns),
         .y_scale = job->y_scale[line_at(shape->y_scale, batch, row, shape->rows)],
         .each = shape->b_scale != LINES_ONE,
+        .scales = scales,
         .dtype = shape->y_dtype,
         .zero = rt_byte_load(shape->y_dtype, job->y_zero, zero)};
     rt_requantize(&how, sums, columns, job->y + to);
@@ -107,8 +108,20 @@ typedef struct block_results {
 
 static void finish_rows(const void *results, int64_t row, int64_t rows, const int32_t *sums, int64_t pitch) {
     const block_results *to = results;
+    const integer_matmul *shape = to->job->shape;
+    /* The same for all rows: divided once. */
+    const bool same = shape->quantized && shape->b_scale != LINES_ONE && shape->a_scale == LINES_ONE &&
+                      shape->y_scale == LINES_ONE;
+    float scales[RT_INTEGER_COLUMNS];
+    if (same) {
+        const int64_t matrix = stack_at(&shape->product, to->batch, shape->b_stack);
+        const float *b_scale = to->job->b_scale + line_at(shape->b_scale, matrix, to->column, shape->columns);
+        for (int64_t j = 0; j < to->columns; j++)
+            scales[j] = *to->job->a_scale * b_scale[j] / *to->job->y_scale;
+    }
     for (int64_t i = 0; i < rows; i++)
-        finish_row(to->job, to->batch, to->row + row + i, to->column, to->columns, sums + i * pitch);
+        finish_row(to->job, to->batch, to->row + row + i, to->column, to->columns, same ? scales : NULL,
+                   sums + i * pitch);
 }
 
 static void run_block(const integer_matmul_job *job, int64_t batch, int64_t row, int64_t rows, int64_t column,
@@ -122,12 +135,17 @@ static void run_block(const integer_matmul_job *job, int64_t batch, int64_t row,
         const int64_t at = line_at(shape->a_zero, a_matrix, row + i, shape->rows);
         a_zeros[i] = (int16_t)rt_byte_load(shape->a_dtype, job->a_zero, at);
     }
-    const bool each = job->b_zero && shape->b_zero != LINES_ONE;
+    bool each = job->b_zero && shape->b_zero != LINES_ONE;
     int16_t b_zeros[RT_INTEGER_COLUMNS];
     b_zeros[0] = 0;
     for (int64_t j = 0; j < (each ? columns : 1) && job->b_zero; j++) {
         const int64_t at = line_at(shape->b_zero, b_matrix, column + j, shape->columns);
         b_zeros[j] = (int16_t)rt_byte_load(shape->b_dtype, job->b_zero, at);
+    }
+    if (each) { /* often they are all the same: zero */
+        int64_t alike = 1;
+        while (alike < columns && b_zeros[alike] == b_zeros[0]) alike++;
+        each = alike < columns;
     }
     const line_context lines = {.b = (const uint8_t *)job->b + stack_at(product, batch, product->b_batch) +
                                      column,
@@ -182,7 +200,7 @@ static void run_thin(const integer_matmul_job *job, int64_t batch, int64_t row, 
         const int64_t zero = line_at(shape->b_zero, b_matrix, column + j, shape->columns);
         sums[j] -= total * (uint32_t)rt_byte_load(shape->b_dtype, job->b_zero, zero);
     }
-    finish_row(job, batch, row, column, columns, (const int32_t *)sums);
+    finish_row(job, batch, row, column, columns, NULL, (const int32_t *)sums);
 }
 
 /* Rows of B are added. */

@@ -88,6 +88,7 @@ typedef struct rt_requantization {
     float a_scale, y_scale;
     const float *b_scale; /* one, or one a column */
     bool each;            /* one a column */
+    const float *scales;  /* a_scale * b_scale / y_scale of each column, made before; NULL: they are not */
     op_dtype dtype;       /* of y */
     int32_t zero;
 } rt_requantization;

@@ -35,6 +35,13 @@ static inline uint8_t rounded_byte(float value, float low, float high, uint32_t 
             y[i] = rounded_byte(value, least, most, (uint32_t)zero);                                         \
         }                                                                                                    \
     }
+/* Of scales that are put together already. */
+RT_CLONES static void requantize_scaled(const int32_t *sums, uint8_t *y, int64_t count, uint32_t bias,
+                                        const float *scales, float low, float high, uint32_t zero) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] =
+        rounded_byte((float)(int32_t)((uint32_t)sums[i] + bias) * scales[i], low, high, zero);
+}
+
 REQUANTIZE(uint8_t, 0, 255)
 REQUANTIZE(int8_t, -128, 127)
 
@@ -60,6 +67,18 @@ AVX512 static void requantize_512(const int32_t *sums, uint8_t *y, int64_t count
     }
 }
 
+AVX512 static void requantize_scaled_512(const int32_t *sums, uint8_t *y, int64_t count, uint32_t bias,
+                                         const float *scales, float low, float high, int32_t zero) {
+    for (int64_t i = 0; i < count; i += 16) {
+        const __mmask16 lanes = rt_first_lanes_16(count - i);
+        const __m512i sum =
+            _mm512_add_epi32(_mm512_maskz_loadu_epi32(lanes, sums + i), _mm512_set1_epi32((int32_t)bias));
+        store_bytes(y + i, lanes,
+                    _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_maskz_loadu_ps(lanes, scales + i)),
+                    _mm512_set1_ps(low), _mm512_set1_ps(high), _mm512_set1_epi32(zero));
+    }
+}
+
 AVX512 static void requantize_floats_512(const float *sums, uint8_t *y, int64_t count, float scale, float low,
                                          float high, int32_t zero) {
     for (int64_t i = 0; i < count; i += 16) {
@@ -81,15 +100,29 @@ static void requantize_512(const int32_t *sums, uint8_t *y, int64_t count, uint3
                            float low, float high, int32_t zero) {
     (void)sums, (void)y, (void)count, (void)bias, (void)scale, (void)low, (void)high, (void)zero;
 }
+static void requantize_scaled_512(const int32_t *sums, uint8_t *y, int64_t count, uint32_t bias,
+                                  const float *scales, float low, float high, int32_t zero) {
+    (void)sums, (void)y, (void)count, (void)bias, (void)scales, (void)low, (void)high, (void)zero;
+}
 static void requantize_floats_512(const float *sums, uint8_t *y, int64_t count, float scale, float low,
                                   float high, int32_t zero) {
     (void)sums, (void)y, (void)count, (void)scale, (void)low, (void)high, (void)zero;
 }
 #endif
 
+static void requantize_scaled_any(const int32_t *sums, uint8_t *y, int64_t count, uint32_t bias,
+                                  const float *scales, float low, float high, int32_t zero) {
+    requantize_scaled(sums, y, count, bias, scales, low, high, (uint32_t)zero);
+}
+
 void rt_requantize(const rt_requantization *how, const int32_t *sums, int64_t count, void *y) {
     const uint32_t bias = (uint32_t)how->bias;
     const int32_t zero = how->zero, first = how->dtype == OP_INT8 ? -128 : 0;
+    if (how->scales) {
+        (has_512() ? requantize_scaled_512 : requantize_scaled_any)(
+            sums, y, count, bias, how->scales, (float)(first - zero), (float)(first + 255 - zero), zero);
+        return;
+    }
     const float scale = how->a_scale * how->b_scale[0] / how->y_scale;
     if (!how->each && has_512()) {
         requantize_512(sums, y, count, bias, scale, (float)(first - zero), (float)(first + 255 - zero), zero);
