@@ -5,10 +5,13 @@
  *     QuantizeLinear(MatMul(DequantizeLinear(%x), DequantizeLinear(%w)))                            =>  QLinearMatMul(%x, ..., %w, ...)
  *     Gemm(DequantizeLinear(%x), DequantizeLinear(%w), DequantizeLinear(%b))
  *       =>  DequantizeLinear(Add(MatMulInteger(%x, %w), %b))       in 32 bits until then; MatMul and Add likewise
+ *     QuantizeLinear(MatMul(DequantizeLinear(%x), DequantizeLinear(%y)))                            =>  QLinearMatMul(%x, ..., %y, ...)
  *     QuantizeLinear(MaxPool(DequantizeLinear(%x)))                                                 =>  MaxPool(%x)
+ *     Transpose(DequantizeLinear(%x))                                                               =>  DequantizeLinear(Transpose(%x))
  *
- * So weights stay the bytes that they are in the file, and products are sums of integers. The last row holds for what only
- * moves or chooses elements (Reshape, Transpose, Concat, ...), where the scale and the zero point are the same before and after.
+ * So weights stay the bytes that they are in the file, and products are sums of integers. The last but one holds for what only
+ * moves or chooses elements (Reshape, Transpose, Concat, ...), where the scale and the zero point are the same before and after; the last one too, but
+ * for what joins or chooses among several.
  * Scales and zero points are constants: one for a tensor, for weights one for the tensor or one for each filter or column.
  * A bias is integers in the scale of the products, as quantisers write it. A Relu or a Clip is taken in where what it cuts off has
  * no number in the quantised result anyway.
@@ -21,6 +24,8 @@
 #include "passes/graph/graph.h"
 #include <math.h>
 #include <string.h>
+
+enum { MOST_INPUTS = 5 /* of an operator that moves elements */ };
 
 typedef struct fuser {
     pass_context *context;
@@ -258,6 +263,23 @@ static ir_value *product_scale(fuser *f, const product *of) {
     return scale;
 }
 
+/* A product of two activations, as attention has it. */
+static bool fuse_activations(fuser *f, ir_node *node) {
+    quantized x, w, result;
+    if (node->code != OP_MATMUL || node->input_count != 2 || !read_activation(ir_input(node, 0), &x) ||
+        !read_activation(ir_input(node, 1), &w) || x.tensor->type.shape.rank < 2 ||
+        w.tensor->type.shape.rank < 2)
+        return false;
+    ir_node *quantizer = quantizer_of(node->outputs[0], &result);
+    if (!quantizer) return false;
+    ir_value *const inputs[] = {x.tensor, x.scale, x.zero,       w.tensor,
+                                w.scale,  w.zero,  result.scale, result.zero};
+    ir_value *made = make(f, node, OP_QLINEAR_MATMUL, (op_attributes){0}, 8, inputs,
+                          &quantizer->outputs[0]->type, quantizer);
+    if (made) ir_value_replace(quantizer->outputs[0], made);
+    return made != NULL;
+}
+
 static bool fuse_product(fuser *f, ir_node *node) {
     product of = {0};
     quantized result;
@@ -343,6 +365,26 @@ static bool pass_through(fuser *f, ir_node *node) {
     return true;
 }
 
+/* DequantizeLinear goes after what moves or chooses elements, where nobody else reads it: fewer bytes are moved, and what follows may take them in. */
+static bool sink_dequantization(fuser *f, ir_node *node) {
+    quantized given;
+    if ((node->code != OP_GATHER && !hands_on(node->code, 0)) || node->code == OP_CONCAT ||
+        node->code == OP_MAX_POOL || node->output_count != 1 || node->input_count > MOST_INPUTS ||
+        !read_activation(ir_input(node, 0), &given) || only_reader(ir_input(node, 0)) != node)
+        return false;
+    ir_value *inputs[MOST_INPUTS] = {given.tensor};
+    for (uint32_t i = 1; i < node->input_count; i++) inputs[i] = ir_input(node, i);
+    op_type type = node->outputs[0]->type;
+    type.dtype = given.tensor->type.dtype;
+    ir_value *moved = make(f, node, node->code, node->attributes, node->input_count, inputs, &type, node);
+    ir_value *const back[] = {moved, given.scale, given.zero};
+    ir_value *made = moved ? make(f, node, OP_DEQUANTIZE_LINEAR, (op_attributes){0}, 3, back,
+                                  &node->outputs[0]->type, node)
+                           : NULL;
+    if (made) ir_value_replace(node->outputs[0], made);
+    return made != NULL;
+}
+
 /* ---- the walk ------------------------------------------------------------------------------------------ */
 
 static void fuse_graph(fuser *f, ir_graph *graph) {
@@ -351,8 +393,10 @@ static void fuse_graph(fuser *f, ir_graph *graph) {
         for (uint32_t i = 0; i < node->graph_count; i++) fuse_graph(f, node->graphs[i]);
         if (node->output_count != 1 || !node->outputs[0] || !ir_input(node, 0)) continue;
         if (node->code == OP_CONV) (void)fuse_convolution(f, node);
-        else if (node->code == OP_MATMUL || node->code == OP_GEMM) (void)fuse_product(f, node);
+        else if (node->code == OP_MATMUL || node->code == OP_GEMM)
+            (void)(fuse_product(f, node) || fuse_activations(f, node));
         else if (pass_through(f, node)) next = node->next;
+        else (void)sink_dequantization(f, node);
     }
 }
 

@@ -72,7 +72,52 @@ static void test_numbers(void **state) {
     support_session_close(&on);
 }
 
+/* Two activations, of which one is turned after it was dequantised, and cut; the product is quantised. */
+static const char *const activations = "module \"activations\" {\n"
+                                       "  constant %s: float32[] = {0.5} constant %z: int8[] = {-3} constant "
+                                       "%t: float32[] = {2} constant %u: uint8[] = {100}\n"
+                                       "  constant %shape: int64[3] = {2, 4, 3} constant %one: int64[1] = "
+                                       "{1} constant %three: int64[1] = {3} constant %two: int64[1] = {2}\n"
+                                       "  constant %ys: float32[] = {0.25} constant %yz: uint8[] = {7}\n"
+                                       "  graph main(%x: int8[2,3,5], %w: uint8[8,3]) {\n"
+                                       "    %xr: float32[2,3,5] = DequantizeLinear(%x, %s, %z)\n"
+                                       "    %xt: float32[2,5,3] = Transpose(%xr) {perm = [0, 2, 1]}\n"
+                                       "    %wr: float32[8,3] = DequantizeLinear(%w, %ys, %yz)\n"
+                                       "    %ww: float32[2,4,3] = Reshape(%wr, %shape)\n"
+                                       "    %wt: float32[2,3,4] = Transpose(%ww) {perm = [0, 2, 1]}\n"
+                                       "    %wc: float32[2,3,2] = Slice(%wt, %one, %three, %two)\n"
+                                       "    %p: float32[2,5,2] = MatMul(%xt, %wc)\n"
+                                       "    %q: uint8[2,5,2] = QuantizeLinear(%p, %t, %u)\n"
+                                       "    yield %q } }\n";
+
+static void test_activations(void **state) {
+    (void)state;
+    int8_t x[2][3][5];
+    uint8_t w[8][3];
+    for (int i = 0; i < 30; i++) (&x[0][0][0])[i] = (int8_t)(i * 37 % 251 - 120);
+    for (int i = 0; i < 24; i++) (&w[0][0])[i] = (uint8_t)(i * 53 % 256);
+    support_session on;
+    support_session_open(&on, activations, 1);
+    const plan *of = rt_plan_of(on.plan);
+    assert_true(has_operator(of, "QLinearMatMul"));
+    assert_false(has_operator(of, "DequantizeLinear"));
+    assert_false(has_operator(of, "MatMul"));
+    support_bind(&on, 0, x, sizeof x);
+    support_bind(&on, 1, w, sizeof w);
+    support_run(&on);
+    const uint8_t *q = support_output(&on, 0, 20);
+    for (int i = 0; i < 20; i++) {
+        const int image = i / 10, row = i / 2 % 5, column = 1 + i % 2;
+        double sum = 0;
+        for (int k = 0; k < 3; k++)
+            sum += 0.5 * (x[image][k][row] + 3) * 0.25 * (w[image * 4 + column][k] - 7);
+        sum = nearbyint(sum / 2) + 100;
+        assert_int_equal(q[i], sum < 0 ? 0 : sum > 255 ? 255 : (int)sum);
+    }
+    support_session_close(&on);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers), cmocka_unit_test(test_activations)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
