@@ -70,6 +70,7 @@ typedef struct bits_context {
     float *sums;           /* of each block of each row */
     bool digits[FEW_ROWS]; /* rows that are split into digits instead */
     int64_t row, count;    /* the rows of which there are panels */
+    int64_t together;      /* columns that are unpacked at a time for them */
 } bits_context;
 
 static float zero_of(const bits_context *c, int64_t column, int64_t block) {
@@ -535,8 +536,8 @@ static void columns_of_many(void *user, int64_t begin, int64_t end) {
     _Alignas(RT_ALIGNMENT) float left[COLUMNS * DEPTH], turned[COLUMNS * MANY_ROWS];
     const int64_t wide = (c->count + RT_PANEL - 1) / RT_PANEL * RT_PANEL;
     for (int64_t group = begin; group < end; group++) {
-        const int64_t column = group * COLUMNS;
-        const int64_t columns = s->columns - column < COLUMNS ? s->columns - column : COLUMNS;
+        const int64_t column = group * c->together;
+        const int64_t columns = s->columns - column < c->together ? s->columns - column : c->together;
         for (int64_t from = 0; from < s->padded; from += DEPTH) {
             const int64_t deep = s->padded - from < DEPTH ? s->padded - from : DEPTH;
             for (int64_t i = 0; i < columns; i++) unpack_column(c, column + i, from, deep, left + i * deep);
@@ -561,6 +562,19 @@ static void columns_of_many(void *user, int64_t begin, int64_t end) {
         rt_turn_words((const uint32_t *)(const void *)turned, wide, columns, c->count,
                       (uint32_t *)(void *)(c->y + c->row * s->columns + column), s->columns);
     }
+}
+
+/* Columns unpacked at a time: fewer where the threads would have unequal shares of them. */
+static int64_t columns_together(int64_t columns, int threads) {
+    enum { TILE = 12 };
+    int64_t best = COLUMNS, least = INT64_MAX;
+    for (int64_t each = COLUMNS; each >= TILE && threads > 1; each -= TILE) {
+        const int64_t groups = (columns + each - 1) / each, share = (groups + threads - 1) / threads * each;
+        if (share >= least) continue;
+        best = each;
+        least = share;
+    }
+    return best;
 }
 
 /* ---- both ---------------------------------------------------------------------------------------------------- */
@@ -609,11 +623,12 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
         split_rows(&c);
         rt_parallel(prepared->threads, s->columns, s->rows * s->depth, columns_of_few, &c);
     } else {
+        c.together = columns_together(s->columns, prepared->threads);
         for (; c.row < s->rows; c.row += MANY_ROWS) {
             c.count = s->rows - c.row < MANY_ROWS ? s->rows - c.row : MANY_ROWS;
             pack_rows(&c);
-            rt_parallel(prepared->threads, (s->columns + COLUMNS - 1) / COLUMNS, c.count * s->depth * COLUMNS,
-                        columns_of_many, &c);
+            rt_parallel(prepared->threads, (s->columns + c.together - 1) / c.together,
+                        c.count * s->depth * c.together, columns_of_many, &c);
         }
     }
     if (s->dtype != OP_FLOAT) rt_half_store(s->dtype, outputs[0].data, c.y, s->rows * s->columns);

@@ -182,6 +182,9 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     const tree_state *s = prepared->state;
     int64_t rows = BLOCK_BYTES / ((int64_t)op_dtype_bytes(s->dtype) * (s->features ? s->features : 1));
     rows = rows < LANES ? LANES : rows > BLOCK_ROWS ? BLOCK_ROWS : rows / LANES * LANES;
+    /* A block for each thread at least, of whole lanes. A row's result does not depend on the rows beside it. */
+    const int64_t share = (s->rows + prepared->threads - 1) / prepared->threads;
+    if (rows > share) rows = (share + LANES - 1) / LANES * LANES;
     tree_context context = {.state = s,
                             .x = converted(s, inputs[OP_TREE_X].data, scratch),
                             .nodes = inputs[OP_TREE_NODES].data,
