@@ -517,7 +517,8 @@ static bool emit_joined(emitter *e, const band_node *own, band_rows made) {
     const op_code code = band_joined_code(node);
     if (e->status != BASE_OK || !band_reads_joined(node, e->environment, e->arena)) return false;
     banded *tensor = find(e, ir_input(node, 0)), *result = find(e, node->outputs[0]);
-    if (!tensor || !result || !tensor->maker) return false;
+    if (!tensor || !result || !band_all_read_joined(e->region, ir_input(node, 0), e->environment, e->arena))
+        return false;
     const band_rows seen = band_region_reads(own, 0, made), rows = band_clip(seen, tensor->maker->rows);
     const piece *first = furthest(tensor, rows.first),
                 *second = first && first->rows.end < rows.end ? furthest(tensor, first->rows.end) : NULL;

@@ -18,6 +18,16 @@ bool band_reads_joined(const ir_node *node, const rt_environment *environment, b
     return kernel && strcmp(kernel->name, "portable.convolution") == 0;
 }
 
+bool band_all_read_joined(const band_region *region, const ir_value *value, const rt_environment *environment,
+                          base_arena *arena) {
+    if (!band_region_maker(region, value)) return false;
+    for (const ir_use *use = value->uses; use; use = use->next)
+        if (use->node && use->node->graph == region->graph && region->places[use->node->id.index] &&
+            (use->index || !band_reads_joined(use->node, environment, arena)))
+            return false;
+    return true;
+}
+
 op_code band_joined_code(const ir_node *node) {
     return node->code == OP_CONV ? OP_JOINED_CONV : OP_JOINED_MAX_POOL;
 }

@@ -349,10 +349,20 @@ static double made_bytes(const step *own) {
     return rows_bytes(own, own->end - own->first);
 }
 
+/* All that read `t` in the region take kept rows and new ones from where they lie. */
+static bool all_read_joined(const band_search *s, const step *t) {
+    for (int32_t i = 0; i < t->reader_count && t->readers[i] <= t->last_inside; i++) {
+        const step *reader = &s->steps[t->readers[i]];
+        for (uint32_t k = 0; k < reader->reading_count; k++)
+            if (reader->readings[k].maker == t - s->steps && !reader->readings[k].joined) return false;
+    }
+    return true;
+}
+
 /* Rows of `t` for a reader: side by side in a window, or a part of what is there; returns what only this reader needs. */
-static double take_rows(step *t, band_rows rows, const reading *r, iteration *it) {
+static double take_rows(const band_search *s, step *t, band_rows rows, const reading *r, iteration *it) {
     const int64_t kept = t->end - t->advance;
-    if (r->joined && !it->channels_last) return 0;
+    if (r->joined && !it->channels_last && all_read_joined(s, t)) return 0;
     if (rows.first < kept && rows.end > t->first && kept > t->low) {
         if (t->window_bytes > 0) return 0;
         t->window_bytes = rows_bytes(t, t->end - t->low);
@@ -436,7 +446,7 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
             it->copies += r->together ? 0 : reordered ? 2 : 1;
             if (reordered) reach(it, it->live + 2 * part);
         } else {
-            part = take_rows(&s->steps[r->maker], rows, r, it);
+            part = take_rows(s, &s->steps[r->maker], rows, r, it);
         }
         parts += part;
         const bool dies =
