@@ -249,6 +249,11 @@ static base_status attempt_within_time(pass_context *context, const band_search 
         return base_fail_memory(context->report);
     if (same_choices(&choices, before)) return BASE_OK;
     *before = choices;
+    /* What no kernels can make quick enough is not planned. */
+    double fastest = -band_search_saved(search);
+    for (size_t i = 0; i < choices.count; i++)
+        fastest += choices.list[i].more_seconds - choices.list[i].lost_seconds;
+    if (fastest > most) return BASE_OK;
     size_t bytes;
     bool fits;
     base_status status = try_choices(context, &choices, 0, most, t, &bytes, &fits);
@@ -275,7 +280,7 @@ static base_status try_smaller_kernels(pass_context *context, double most, trial
     return status;
 }
 
-enum { MOST_ESTIMATES = 24, FEW_ESTIMATES = 8 };
+enum { MOST_ESTIMATES = 60, FEW_ESTIMATES = 8 };
 
 /* The least arena whose plan takes at most `limit` times as long as without bands. Time falls as the arena grows, but not steadily: faster kernels fit into
  * some bands and not into others. So estimates of all sizes are tried, and then those just below the best one. */
