@@ -166,6 +166,8 @@ static base_status measure(const pass_context *context, ir_module *module, struc
                           .bands = context->bands,
                           .band_limit = measured->spilled ? measured->band_limit : context->band_limit,
                           .kernel_arena = measured->kernel_arena,
+                          .live = measured->live,
+                          .live_count = measured->live_count,
                           .trial = true,
                           .least_kernels = !measured->saved && !measured->kernels,
                           .measure = measure};

@@ -69,7 +69,9 @@ typedef struct step {
 
 typedef struct edge {
     band_choice choice;
-    int32_t next; /* of those that begin at the same step */
+    double estimate; /* of its peak; choice.bytes is what was learnt since */
+    bool is_known;   /* it was carried out */
+    int32_t next;    /* of those that begin at the same step */
 } edge;
 
 struct band_search {
@@ -80,6 +82,7 @@ struct band_search {
     size_t edge_count, edge_capacity;
     int32_t *begins; /* by step: its first edge; -1 */
     double whole, least, seconds, saved;
+    double *peaks;          /* by step: the least one on the way there */
     double begin;           /* the part of their time that steps take to begin here */
     const int32_t *numbers; /* by node id: its step */
     const rt_environment *environment;
@@ -554,7 +557,7 @@ static bool add_edge(band_search *s, const band_choice *choice) {
     edge *edges = base_arena_grow(s->arena, s->edges, &s->edge_capacity, s->edge_count + 1, sizeof *edges);
     if (!edges || s->edge_count >= INT32_MAX) return false;
     s->edges = edges;
-    edges[s->edge_count] = (edge){*choice, s->begins[choice->first]};
+    edges[s->edge_count] = (edge){*choice, choice->bytes, false, s->begins[choice->first]};
     s->begins[choice->first] = (int32_t)s->edge_count++;
     return true;
 }
@@ -594,9 +597,9 @@ static bool try_regions(band_search *s, size_t first) {
 }
 
 /* By step: the least peak on the way there. */
-static bool find_least(band_search *s) {
-    double *peaks = BASE_ARRAY(s->arena, double, s->count + 1);
-    if (!peaks) return false;
+void band_search_settle(band_search *s) {
+    double *peaks = s->peaks;
+    peaks[0] = 0;
     for (size_t n = 1; n <= s->count; n++) peaks[n] = DBL_MAX;
     for (size_t n = 0; n < s->count; n++) {
         const double alone = s->steps[n].alone > peaks[n] ? s->steps[n].alone : peaks[n];
@@ -608,7 +611,39 @@ static bool find_least(band_search *s) {
         }
     }
     s->least = peaks[s->count];
-    return true;
+}
+
+/* Of all steps of two regions, at least three quarters are in both. */
+static bool are_alike(const band_choice *a, const band_choice *b) {
+    const size_t first = a->first > b->first ? a->first : b->first,
+                 last = a->last < b->last ? a->last : b->last;
+    if (first > last) return false;
+    const size_t both = last - first + 1, all = (a->last > b->last ? a->last : b->last) -
+                                                (a->first < b->first ? a->first : b->first) + 1;
+    return 4 * both >= 3 * all;
+}
+
+void band_search_learn(band_search *s, const band_choice *choice, double bytes, bool is_peak) {
+    double estimate = choice->bytes;
+    if (!is_peak && bytes >= choice->bytes) return;
+    for (size_t e = 0; e < s->edge_count; e++) {
+        edge *of = &s->edges[e];
+        if (of->choice.first != choice->first || of->choice.last != choice->last ||
+            of->choice.rows != choice->rows || of->choice.channels_last != choice->channels_last)
+            continue;
+        estimate = of->estimate;
+        of->choice.bytes = bytes;
+        of->is_known = true;
+    }
+    for (size_t e = 0; e < s->edge_count; e++) {
+        edge *of = &s->edges[e];
+        if (!of->is_known && are_alike(&of->choice, choice))
+            of->choice.bytes = of->estimate * bytes / estimate;
+    }
+}
+
+void band_search_learn_step(band_search *s, size_t n, double bytes, bool is_peak) {
+    if (is_peak || bytes < s->steps[n].alone) s->steps[n].alone = bytes;
 }
 
 /* What was measured of some convolutions tells how fast this machine is at all of them. */
@@ -659,7 +694,10 @@ band_search *band_search_new(const ir_module *module, const rt_environment *envi
     find_live(s);
     scale_beginnings(s);
     for (size_t n = 0; n < s->count && fine; n++) fine = !s->steps[n].supported || try_regions(s, n);
-    return fine && find_least(s) ? s : NULL;
+    s->peaks = BASE_ARRAY(arena, double, s->count + 1);
+    if (!fine || !s->peaks) return NULL;
+    band_search_settle(s);
+    return s;
 }
 
 double band_search_whole(const band_search *search) {

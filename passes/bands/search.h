@@ -48,6 +48,13 @@ double band_search_least(const band_search *search);
 double band_search_seconds(const band_search *search);
 /* What faster kernels save of that time. */
 double band_search_saved(const band_search *search);
+/* What choices come to when they are carried out tells what estimates are worth: `bytes` were live while this region ran, or the node that is
+ * step `n` of the main graph by itself. Regions of nearly the same nodes are wrong by the same factor. Where that was not the peak of
+ * all (`is_peak`) it is no more than they need at most. */
+void band_search_learn(band_search *search, const band_choice *choice, double bytes, bool is_peak);
+void band_search_learn_step(band_search *search, size_t n, double bytes, bool is_peak);
+/* After that: the least peak follows from what was learnt. */
+void band_search_settle(band_search *search);
 /* The choices that take least time, of those whose estimated peak is at most `bytes`. If there are none: those with the least
  * peak. False when memory runs out. */
 bool band_search_within(const band_search *search, double bytes, base_arena *arena, band_choices *choices);

@@ -71,6 +71,10 @@ struct pass_measured {
     double saved_seconds;
     /* Given by the caller: pass_context.kernel_arena. */
     size_t kernel_arena;
+    /* By id of the nodes of the main graph, for so many: the bytes that are live in the node's step with the kernels that take least; given
+     * by the caller, zero. NULL: that is not asked for. */
+    size_t *live;
+    size_t live_count;
     /* Given by the caller: with bands, within the limits of the options; and then what these take more, predicted, in seconds. */
     bool banded;
     double more_seconds;
@@ -101,6 +105,8 @@ struct pass_context {
     bool
         trial; /* the module is a copy that is only measured: what weights are packed into need not be filled */
     bool least_kernels; /* and stays with the kernels that take least memory */
+    size_t *live;       /* pass_measured.live */
+    size_t live_count;
     /* What the passes after make-bands would come to on `module`, a copy of this one's, which they change. */
     base_status (*measure)(const pass_context *context, ir_module *module, struct pass_measured *measured);
 };

@@ -137,6 +137,24 @@ static bool find_free(pass_context *context, ir_graph *const *graphs, size_t gra
     return true;
 }
 
+/* pass_context.live, where somebody asked for it. */
+static bool note_live(const pass_context *context, ir_graph *const *graphs, size_t graph_count,
+                      const size_t *peaks) {
+    const pass_memory *memory = context->memory;
+    const ir_graph *graph = context->module->main;
+    if (!context->live) return true;
+    size_t **live = pass_region_live(memory, graphs, graph_count, context->scratch);
+    for (size_t step = 0; live && step < (size_t)graph->node_count; step++) {
+        const ir_node *node = memory->order.nodes[graph->id.index][step];
+        size_t inner = 0;
+        for (uint32_t k = 0; k < node->graph_count; k++)
+            if (peaks[node->graphs[k]->id.index] > inner) inner = peaks[node->graphs[k]->id.index];
+        if (node->id.index < context->live_count)
+            context->live[node->id.index] = live[graph->id.index][step] + inner;
+    }
+    return live != NULL;
+}
+
 /* ---- candidates ---------------------------------------------------------------------------------------- */
 
 /* Gives dynamic dimensions of images numbers. False: they cannot be known by numbers, or change too often. */
@@ -611,6 +629,7 @@ base_status pass_choose_kernels(pass_context *context) {
         !pass_region_peaks(memory, c.graphs, c.graph_count, context->scratch, peaks))
         return base_fail_memory(context->report);
     memory->least_arena_bytes = peaks[module->main->id.index];
+    if (!note_live(context, c.graphs, c.graph_count, peaks)) return base_fail_memory(context->report);
     if (options->exact_arithmetic || context->least_kernels) return BASE_OK;
     c.least = memory->least_arena_bytes;
     const size_t asked = asked_limit(context);

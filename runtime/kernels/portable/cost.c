@@ -52,8 +52,8 @@ static const rates wide = {.direct = 125e9,
                            .windows = 240e6,
                            .fewest_channels = 8};
 
-/* Processors that take a vector of 16 floats as two halves (Zen 4) multiply at half the rate of others, and read memory as fast: beside
- * products, weights from memory take half as long. */
+/* Processors that take a vector of 16 floats as two halves (Zen 4) multiply at half the rate of others, and read as fast: beside products,
+ * weights that are read again, partly from a cache, take half as long. */
 static bool multiplies_by_halves(void) {
 #if defined(__x86_64__) && defined(__GNUC__)
     enum { IDENTIFIERS = 0x8000001A, FULL = 1 << 3 }; /* of AMD; others have no such leaf */
@@ -124,15 +124,17 @@ bool rt_winograd_is_predicted(double channels, double filters, const rt_environm
 double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *environment) {
     const rates *of = rates_of(environment);
     const double threads = environment->threads;
-    const double memory = of == &wide && multiplies_by_halves() ? 2 * of->memory : of->memory;
+    const double again = of == &wide && multiplies_by_halves() ? 2 * of->memory : of->memory;
     const double products = work->products / of->winograd / threads;
     const double moved =
         2 * work->transformed_bytes / (work->block_bytes <= of->near_bytes ? of->near : of->far);
     const double transforms = work->windows / of->windows;
     const double weights =
-        work->blocks * work->weight_bytes / (work->weight_bytes <= of->far_bytes ? of->weights : memory);
+        work->weight_bytes <= of->far_bytes
+            ? work->blocks * work->weight_bytes / of->weights
+            : work->weight_bytes / of->memory + (work->blocks - 1) * work->weight_bytes / again;
     const double longer = products > weights ? products : weights, shorter = products + weights - longer;
     const double seconds = (moved + transforms) / threads + longer + of->waited * shorter;
-    const double least = work->weight_bytes / memory;
+    const double least = work->weight_bytes / of->memory;
     return seconds > least ? seconds : least;
 }

@@ -5,6 +5,7 @@
  * OURO_TEST_BANDS=N tries N networks, OURO_TEST_SEED=S begins with seed S. A failure prints its seed and the network.
  */
 #include "passes/bands/estimate.h"
+#include "passes/bands/search.h"
 #include "tests/support/networks.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
@@ -317,6 +318,42 @@ static void bands_that_save_little_are_not_made(void **state) {
     assert_int_equal(arena_of_network(text, &options), whole);
 }
 
+/* What a region came to when it was carried out is what the search goes by from then on. */
+static void the_search_learns(void **state) {
+    (void)state;
+    const rt_environment environment = {.threads = 1, .portable_only = true};
+    const band_savings none = {0};
+    ir_module *module = support_module(four_convolutions, true);
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    band_search *search = band_search_new(module, &environment, &none, &arena);
+    assert_non_null(search);
+    const double least = band_search_least(search), whole = band_search_whole(search);
+    band_choices first, other;
+    assert_true(least < whole / 2);
+    assert_true(band_search_within(search, least, &arena, &first));
+    assert_true(first.count > 0 && first.bytes <= least);
+    /* It needs more than was thought: the least is what the others need, which are nearly the same and so need more, too. */
+    for (size_t i = 0; i < first.count; i++)
+        band_search_learn(search, &first.list[i], 2 * first.list[i].bytes, true);
+    band_search_settle(search);
+    assert_true(band_search_least(search) > least);
+    assert_true(band_search_within(search, least, &arena, &other));
+    assert_true(other.bytes > least && other.bytes <= whole);
+    /* More, where that was not the peak, tells nothing; less does. */
+    const double now = band_search_least(search);
+    for (size_t i = 0; i < other.count; i++) band_search_learn(search, &other.list[i], whole, false);
+    band_search_learn_step(search, 0, whole, false);
+    band_search_settle(search);
+    assert_true(band_search_least(search) == now);
+    for (size_t i = 0; i < first.count; i++)
+        band_search_learn(search, &first.list[i], first.list[i].bytes / 2, false);
+    band_search_settle(search);
+    assert_true(band_search_least(search) < now);
+    base_arena_free(&arena);
+    ir_module_free(module);
+}
+
 /* Kernels of a small network begin sooner; portable plans do not depend on that. */
 static void small_networks_begin_sooner(void **state) {
     (void)state;
@@ -491,6 +528,7 @@ int main(int count, char **arguments) {
                                        cmocka_unit_test(bands_are_taken_where_they_cost_nothing),
                                        cmocka_unit_test(kernels_may_take_what_bands_leave),
                                        cmocka_unit_test(bands_that_save_little_are_not_made),
+                                       cmocka_unit_test(the_search_learns),
                                        cmocka_unit_test(small_networks_begin_sooner),
                                        cmocka_unit_test(kept_rows_are_read_where_they_lie),
                                        cmocka_unit_test(bands_have_faster_kernels)};
