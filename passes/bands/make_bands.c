@@ -426,6 +426,15 @@ static base_status find_within_time(pass_context *context, band_search *search, 
         if (t->bytes < best && t->best.bytes < estimate) estimate = t->best.bytes;
         if (known || t->bytes < best) estimate *= LESS;
     }
+    /* Regions that are not alike may be wrong by different factors: those at the peak get lower bands by themselves. */
+    band_choices lower = t->best;
+    for (int turn = 0; turn < TURNS && status == BASE_OK && lower.count; turn++) {
+        const band_choices now = lower;
+        if (!band_search_lower(search, &now, context->scratch, &lower))
+            return base_fail_memory(context->report);
+        if (lower.count) status = attempt_quick(context, search, true, &lower, most, &before, t);
+        if (!same_choices(&lower, &t->best)) break;
+    }
     for (size_t i = 0; i < t->quick_count && status == BASE_OK; i++)
         status = try_smaller_kernels(context, &t->quick[i], most, t);
     return status;

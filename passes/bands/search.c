@@ -764,3 +764,39 @@ bool band_search_within(const band_search *s, double bytes, base_arena *arena, b
     }
     return true;
 }
+
+bool band_search_lower(const band_search *s, const band_choices *choices, base_arena *arena,
+                       band_choices *lower) {
+    static const double NEARLY = 0.97;
+    double peak = 0;
+    *lower = (band_choices){.list = BASE_ARRAY(arena, band_choice, choices->count)};
+    if (!lower->list) return false;
+    band_choice *const list = lower->list;
+    for (size_t i = 0; i < choices->count; i++) {
+        list[i] = choices->list[i];
+        for (int32_t e = s->begins[list[i].first]; e >= 0; e = s->edges[e].next) {
+            const band_choice *known = &s->edges[e].choice;
+            if (known->last == list[i].last && known->rows == list[i].rows &&
+                known->channels_last == list[i].channels_last)
+                list[i].bytes = known->bytes;
+        }
+        if (list[i].bytes > peak) peak = list[i].bytes;
+    }
+    for (size_t i = 0; i < choices->count; i++) {
+        const band_choice *best = NULL;
+        for (int32_t e = s->begins[list[i].first]; e >= 0 && list[i].bytes >= NEARLY * peak;
+             e = s->edges[e].next) {
+            const band_choice *other = &s->edges[e].choice;
+            if (other->last != list[i].last || other->rows >= list[i].rows ||
+                (best && other->rows < best->rows))
+                continue;
+            if (!best || other->rows > best->rows || other->more_seconds < best->more_seconds) best = other;
+        }
+        if (!best && list[i].bytes >= NEARLY * peak) return true;
+        if (best) list[i] = *best;
+        lower->more_seconds += list[i].more_seconds;
+        if (list[i].bytes > lower->bytes) lower->bytes = list[i].bytes;
+    }
+    lower->count = choices->count;
+    return true;
+}

@@ -58,5 +58,9 @@ void band_search_settle(band_search *search);
 /* The choices that take least time, of those whose estimated peak is at most `bytes`. If there are none: those with the least
  * peak. False when memory runs out. */
 bool band_search_within(const band_search *search, double bytes, base_arena *arena, band_choices *choices);
+/* The same regions, but those at the peak (within some percent of it) in lower bands, the next that there are. `*lower` has no choices where there
+ * are none. False when memory runs out. */
+bool band_search_lower(const band_search *search, const band_choices *choices, base_arena *arena,
+                       band_choices *lower);
 
 #endif

@@ -350,6 +350,18 @@ static void the_search_learns(void **state) {
         band_search_learn(search, &first.list[i], first.list[i].bytes / 2, false);
     band_search_settle(search);
     assert_true(band_search_least(search) < now);
+    /* Those at the peak are lowered as long as there are lower ones. */
+    assert_true(band_search_within(search, whole * 0.9, &arena, &first));
+    size_t turns = 0;
+    for (; first.count; turns++) {
+        int64_t before = 0, after = 0;
+        assert_true(band_search_lower(search, &first, &arena, &other));
+        for (size_t i = 0; i < first.count; i++) before += first.list[i].rows;
+        for (size_t i = 0; i < other.count; i++) after += other.list[i].rows;
+        assert_true(after < before);
+        first = other;
+    }
+    assert_true(turns > 1);
     base_arena_free(&arena);
     ir_module_free(module);
 }
