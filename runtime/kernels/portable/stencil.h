@@ -15,6 +15,7 @@ typedef struct rt_stencil {
     size_t copy_bytes, bytes;
     bool by_rows;          /* without a copy: this machine and these windows allow it */
     const uint16_t *masks; /* of those, by vectors of an output row */
+    int64_t together;      /* of those, channels one after another */
 } rt_stencil;
 
 /* Completes a description whose extents are set; offsets from `arena`. False where the numbers are too large or memory runs out. */

@@ -35,7 +35,8 @@ typedef struct image_rows {
     float low, high;
     bool add; /* to what y holds */
     const uint16_t
-        *masks; /* MASKS by vector of a row: what window elements see, and which outputs there are */
+        *masks;       /* MASKS by vector of a row: what window elements see, and which outputs there are */
+    int64_t together; /* channels whose columns are made one after another */
 } image_rows;
 
 /* One channel, from the column on at which a vector of outputs begins. */
@@ -126,28 +127,51 @@ AVX512 INLINE void make_columns(const image_rows *image, const channel_rows *cha
     }
 }
 
-/* Of few rows a channel is made in less time than it takes to begin: columns of several channels one after another share their masks. */
+/* A vector of columns: which lanes its window elements see. */
+AVX512 INLINE void read_masks(const uint16_t *bits, int kernel, __mmask16 *masks) {
+    _Pragma("GCC unroll 8") for (int k = 0; k < SEEN; k++) masks[k] = k <= kernel ? bits[k] : 0;
+}
+
+AVX512 INLINE void make_channel(const image_rows *image, const rt_stencil_channels *channels, int kernel,
+                                int stride, int most) {
+    const float *first = channels->pieces[0].x,
+                *second = address(channels->pieces[1].x, -image->split * image->width);
+    const uint16_t *bits = image->masks;
+    for (int64_t column = 0; column < image->output_width; column += LANES, bits += MASKS) {
+        __mmask16 masks[SEEN];
+        read_masks(bits, kernel, masks);
+        const int64_t left = column * stride - image->left;
+        const channel_rows channel = {address(first, left), address(second, left), channels->y + column,
+                                      channels->bias ? channels->bias[0] : 0};
+        make_columns(image, &channel, kernel, stride, most, channels->weights, masks, bits[SEEN]);
+    }
+}
+
+/* Of few rows a channel is made in less time than it takes to begin: columns of several channels one after another share their masks. One alone does not
+ * wait for what these need; larger windows do not notice. */
 AVX512 INLINE void make_image(const image_rows *of, const rt_stencil_channels *channels, int kernel,
                               int stride, int most) {
-    enum { TOGETHER = 3 << 10 }; /* floats of channels that stay in the nearest cache meanwhile */
-    const image_rows image = *of;
+    const image_rows copy = *of, *image = &copy; /* nothing that is written lies in it */
+    if (kernel == 3 && channels->count == 1) {
+        make_channel(image, channels, kernel, stride, most);
+        return;
+    }
     const rt_stencil_piece *first = &channels->pieces[0], *second = &channels->pieces[1];
-    const int64_t size = image.rows * image.width, output = image.output_rows * image.output_width,
-                  block = size < TOGETHER ? TOGETHER / (size + 1) + 1 : 1;
+    const int64_t output = image->output_rows * image->output_width, block = image->together;
     for (int64_t begin = 0; begin < channels->count; begin += block) {
         const int64_t end = channels->count - begin < block ? channels->count : begin + block;
-        const uint16_t *bits = image.masks;
-        for (int64_t column = 0; column < image.output_width; column += LANES, bits += MASKS) {
-            __mmask16 masks[8];
-            _Pragma("GCC unroll 8") for (int k = 0; k < SEEN; k++) masks[k] = k <= kernel ? bits[k] : 0;
-            const int64_t left = column * stride - image.left;
+        const uint16_t *bits = image->masks;
+        for (int64_t column = 0; column < image->output_width; column += LANES, bits += MASKS) {
+            __mmask16 masks[SEEN];
+            read_masks(bits, kernel, masks);
+            const int64_t left = column * stride - image->left;
             for (int64_t c = begin; c < end; c++) {
                 const channel_rows channel = {
                     .first = address(first->x, c * first->step + left),
-                    .second = address(second->x, c * second->step + left - image.split * image.width),
+                    .second = address(second->x, c * second->step + left - image->split * image->width),
                     .y = channels->y + c * output + column,
                     .bias = channels->bias ? channels->bias[c] : 0};
-                make_columns(&image, &channel, kernel, stride, most, channels->weights + c * kernel * kernel,
+                make_columns(image, &channel, kernel, stride, most, channels->weights + c * kernel * kernel,
                              masks, bits[SEEN]);
             }
         }
@@ -182,7 +206,11 @@ bool rt_stencil_prepare_rows(rt_stencil *s, base_arena *arena) {
     const int64_t vectors = s->output[1] > 0 ? (s->output[1] - 1) / LANES + 1 : 0;
     uint16_t *masks =
         vectors < INT64_MAX / MASKS ? BASE_ARRAY(arena, uint16_t, (size_t)(vectors * MASKS)) : NULL;
+    enum { NEAR = 3 << 10 }; /* floats of images that stay in the nearest cache meanwhile */
+    const int64_t row = s->input[1] < NEAR ? s->input[1] : NEAR,
+                  rows = s->input[0] < NEAR ? s->input[0] : NEAR;
     s->masks = masks;
+    s->together = NEAR / (rows * row + 1) + 1;
     if (!masks) return false;
     for (int64_t column = 0; column < s->output[1]; column += LANES, masks += MASKS) {
         const int64_t start =
@@ -207,6 +235,7 @@ void rt_stencil_run_rows(const rt_stencil *s, const rt_stencil_channels *channel
                               .low = channels->low,
                               .high = channels->high,
                               .add = channels->add,
+                              .together = s->together,
                               .masks = s->masks};
     const bool near = s->stride[0] == 1;
     if (s->kernel[0] == 3) (near ? rows_3_1 : rows_3_2)(&image, channels);
