@@ -6,6 +6,7 @@
  */
 #include "passes/bands/estimate.h"
 #include "passes/bands/search.h"
+#include "runtime/kernels/portable/cost.h"
 #include "tests/support/networks.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
@@ -511,9 +512,8 @@ static void kept_rows_are_read_where_they_lie(void **state) {
     size_t of_shuffled, of_joined;
     char *shuffled = support_network_of_shuffles(&of_shuffled),
          *joined = support_network_of_joins(&of_joined);
-    char machine[256];
-    const bool wide = strstr(rt_machine_describe(false, machine, sizeof machine), "avx512");
     const pass_options whole = {.exact_arithmetic = true, .environment = {.threads = 1}};
+    const bool wide = rt_has_wide_vectors(&whole.environment);
     for (int64_t height = 1; height <= 5; height++) {
         pass_options banded = whole;
         banded.band_rows = height;
