@@ -247,17 +247,6 @@ static base_status attempt(pass_context *context, const band_search *search, dou
     return BASE_OK;
 }
 
-/* Estimates are near, not right: some above the least one are tried, too. */
-static base_status find_least(pass_context *context, const band_search *search, trials *t) {
-    static const double above[] = {1, 1.02, 1.04, 1.06, 1.1, 1.15, 1.2, 1.3};
-    const double least = band_search_least(search);
-    base_status status = BASE_OK;
-    size_t bytes;
-    for (size_t i = 0; i < sizeof above / sizeof *above && status == BASE_OK; i++)
-        status = attempt(context, search, least * above[i], t, &bytes);
-    return status;
-}
-
 static bool same_choices(const band_choices *a, const band_choices *b) {
     if (a->count != b->count) return false;
     for (size_t i = 0; i < a->count; i++) {
@@ -267,6 +256,28 @@ static bool same_choices(const band_choices *a, const band_choices *b) {
             return false;
     }
     return true;
+}
+
+/* Estimates are near, not right: some above the least one are tried, too. Then trials tell what estimates are worth, and the least is looked for
+ * anew until it stays the same. */
+static base_status find_least(pass_context *context, band_search *search, trials *t) {
+    enum { TURNS = 12 };
+    static const double above[] = {1, 1.02, 1.04, 1.06, 1.1, 1.15, 1.2, 1.3};
+    const double least = band_search_least(search);
+    band_choices before = {.count = SIZE_MAX}, choices;
+    base_status status = BASE_OK;
+    size_t bytes;
+    for (size_t i = 0; i < sizeof above / sizeof *above && status == BASE_OK; i++)
+        status = attempt(context, search, least * above[i], t, &bytes);
+    for (int turn = 0; turn < TURNS && status == BASE_OK; turn++, before = choices) {
+        struct pass_measured measured = {0};
+        if (!band_search_within(search, band_search_least(search), context->scratch, &choices))
+            return base_fail_memory(context->report);
+        if (same_choices(&choices, &before)) break;
+        status = measure(context, &choices, &measured, search);
+        if (status == BASE_OK && measured.arena < t->bytes) set_best(t, &choices, measured.arena, 0);
+    }
+    return status;
 }
 
 static void note_quick(trials *t, const band_choices *choices, size_t bound, size_t bytes) {
@@ -441,7 +452,7 @@ static base_status find_within_time(pass_context *context, band_search *search, 
 }
 
 /* The cheapest that the arena takes: the estimate is lowered by as much as it was wrong. */
-static base_status find_within(pass_context *context, const band_search *search, size_t limit, trials *t) {
+static base_status find_within(pass_context *context, band_search *search, size_t limit, trials *t) {
     enum { TURNS = 6 };
     double estimate = (double)limit;
     base_status status = BASE_OK;
