@@ -17,8 +17,9 @@ typedef struct rates {
     double memory;     /* bytes a second at most of those that no cache holds */
     double near_bytes; /* that a near cache holds */
     double far_bytes;  /* of weights: more than these come from memory for each block */
-    double waited;     /* the part of the shorter of both, reading weights and multiplying, that the other does not hide */
-    double windows;    /* of 3x3 weights, transformed in a second */
+    double
+        waited; /* the part of the shorter of both, reading weights and multiplying, that the other does not hide */
+    double windows; /* of 3x3 weights, transformed in a second */
     /* With fewer channels, or filters, what is said of Winograd's convolution here does not hold. */
     double fewest_channels;
 } rates;
@@ -57,8 +58,15 @@ static const rates wide = {.direct = 125e9,
 static bool multiplies_by_halves(void) {
 #if defined(__x86_64__) && defined(__GNUC__)
     enum { IDENTIFIERS = 0x8000001A, FULL = 1 << 3 }; /* of AMD; others have no such leaf */
-    unsigned a, b, c, d;
-    return __get_cpuid(IDENTIFIERS, &a, &b, &c, &d) && a && !(a & FULL);
+    /* Asked once: a hypervisor answers in tens of microseconds, and searches ask very often. Threads may all ask, and get the same answer. */
+    static _Atomic int known; /* 0: not yet; 1: no; 2: yes */
+    int answer = known;
+    if (!answer) {
+        unsigned a, b, c, d;
+        answer = __get_cpuid(IDENTIFIERS, &a, &b, &c, &d) && a && !(a & FULL) ? 2 : 1;
+        known = answer;
+    }
+    return answer == 2;
 #else
     return false;
 #endif
@@ -94,7 +102,8 @@ bool rt_direct_convolution_estimate(const op_call *call, const rt_environment *e
     const op_shape *weights = &call->inputs[1].type.shape, *y = &call->outputs[0].type.shape;
     if (call->code != OP_CONV || !op_shape_known(weights) || !op_shape_known(y)) return false;
     const double positions = (double)y->dims[0] * elements(y, 2);
-    *cost = (rt_cost){.seconds = positions * elements(weights, 0) / rates_of(environment)->direct / environment->threads /
+    *cost = (rt_cost){.seconds = positions * elements(weights, 0) / rates_of(environment)->direct /
+                                 environment->threads /
                                  rt_products_at_once(call->inputs[0].type.dtype, environment)};
     return true;
 }
@@ -103,7 +112,8 @@ bool rt_gathering_convolution_estimate(const op_call *call, const rt_environment
                                        size_t scratch_limit, rt_cost *cost) {
     if (!rt_direct_convolution_estimate(call, environment, scratch_limit, cost)) return false;
     const rates *of = rates_of(environment);
-    if (rt_products_at_once(call->inputs[0].type.dtype, environment) > 1) return true; /* nothing is gathered twice */
+    if (rt_products_at_once(call->inputs[0].type.dtype, environment) > 1)
+        return true; /* nothing is gathered twice */
     if (elements(&call->inputs[1].type.shape, 2) == 1) cost->seconds *= of->direct / of->gathered;
     return true;
 }
