@@ -358,11 +358,12 @@ bool band_node_window(const ir_node *node, base_arena *arena, band_window *windo
     return true;
 }
 
-/* The portable kernel sums otherwise where there are few results; a band is told that it is part of more (emit.c), but where
- * there were few already, the order would change. */
+/* The portable kernels sum otherwise where there are few results, or, of a transposed convolution, few points of the image; a band is told that it
+ * is part of more (emit.c), but where there were few already, the order would change. */
 static bool has_many_points(const ir_node *node) {
     enum { FEW = 8 };
-    const op_shape *shape = &node->outputs[0]->type.shape;
+    const ir_value *points_of = node->code == OP_CONV_TRANSPOSE ? ir_input(node, 0) : node->outputs[0];
+    const op_shape *shape = &points_of->type.shape;
     int64_t points = 1;
     for (int32_t i = BAND_AXIS; i < shape->rank && points <= FEW; i++) points *= shape->dims[i];
     return points > FEW;
@@ -384,7 +385,7 @@ static bool window_fits(const ir_node *node, base_arena *arena) {
 bool band_node_supported(const ir_node *node, base_arena *arena) {
     if (node->graph_count || !node->output_count || !node->outputs[0] || !code_supported(node)) return false;
     if (!has_rows(&node->outputs[0]->type) || band_node_rows(node) <= 0) return false;
-    if (node->code == OP_CONV && !has_many_points(node)) return false;
+    if ((node->code == OP_CONV || node->code == OP_CONV_TRANSPOSE) && !has_many_points(node)) return false;
     const op_schema *schema = op_schema_of(node->code);
     if (schema->flags & (OP_FLAG_EFFECT | OP_FLAG_DYNAMIC | OP_FLAG_LISTS)) return false;
     if ((schema->flags & OP_FLAG_CHECKED) && node->code != OP_GATHER) return false;

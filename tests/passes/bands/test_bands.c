@@ -494,6 +494,37 @@ static void tokens_go_in_bands(void **state) {
     }
 }
 
+/* The portable kernel sums the one point of such an image otherwise than several: a band of it must not be told that it is part of more. */
+static void transposed_convolutions_of_one_point(void **state) {
+    (void)state;
+    enum { CHANNELS = 24, FILTERS = 3, WINDOW = 8, LENGTH = 1 << 14 };
+    char *text = malloc(LENGTH);
+    uint64_t chance = 5;
+    assert_non_null(text);
+    size_t at = (size_t)snprintf(text, LENGTH, "module \"m\" {\n constant %%w: float32[%d,%d,4,2] = {",
+                                 CHANNELS, FILTERS);
+    for (int i = 0; i < CHANNELS * FILTERS * WINDOW; i++)
+        at += (size_t)snprintf(text + at, LENGTH - at, "%s%.3f", i ? ", " : "",
+                               (double)(int64_t)(support_random(&chance) % 2001) / 1000 - 1);
+    snprintf(text + at, LENGTH - at,
+             "}\n graph main(%%x: float32[1,%d,1,1]) {\n"
+             " %%a: float32[1,%d,1,1] = Neg(%%x)\n"
+             " %%b: float32[1,%d,2,2] = ConvTranspose(%%a, %%w) {dilations = [2, 1], pads = [3, 0, 2, 0], "
+             "strides = [2, 1]}\n"
+             " %%c: float32[1,%d,2,2] = AveragePool(%%b) {auto_pad = \"SAME_LOWER\", kernel_shape = [3, 1]}\n"
+             " yield %%b, %%c } }\n",
+             CHANNELS, CHANNELS, FILTERS, FILTERS);
+    const pass_options whole = {.exact_arithmetic = true,
+                                .environment = {.threads = 1, .portable_only = true}};
+    for (int64_t height = 1; height <= 4; height++) {
+        pass_options banded = whole;
+        banded.band_rows = height;
+        for (uint64_t seed = 1; seed <= 8; seed++)
+            (void)run_both(text, CHANNELS * sizeof(float), &whole, &banded, seed);
+    }
+    free(text);
+}
+
 /* How many nodes of the plan have this operator. */
 static size_t nodes_of(const char *text, const pass_options *options, op_code code) {
     support_session opened;
@@ -533,6 +564,7 @@ int main(int count, char **arguments) {
                                        cmocka_unit_test(random_networks_in_blocks),
                                        cmocka_unit_test(random_networks_of_tokens),
                                        cmocka_unit_test(tokens_go_in_bands),
+                                       cmocka_unit_test(transposed_convolutions_of_one_point),
                                        cmocka_unit_test(limits_below_the_bound_are_met),
                                        cmocka_unit_test(the_least_is_no_more_than_without_bands),
                                        cmocka_unit_test(limits_are_met_by_planners_that_miss_the_bound),
