@@ -78,7 +78,7 @@ static void weights_beyond_the_cache_take_fewer_bits(void **state) {
 static void results_are_the_same(void **state) {
     (void)state;
     for (int rows = 1; rows <= 8; rows += 7) {
-        char number[8];
+        char number[16];
         float x[8 * DEPTH], y[2][8 * COLUMNS], z[2][8 * DEPTH];
         size_t constants[2];
         uint32_t seed = 5;
