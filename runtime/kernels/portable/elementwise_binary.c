@@ -58,7 +58,7 @@ typedef void single_function(void *to, const void *left, const void *right);
     BINARY(name##_int8, , int8_t, int8_t, signed_form)                                                       \
     BINARY(name##_int16, , int16_t, int16_t, signed_form)                                                    \
     BINARY(name##_int32, RT_CLONES, int32_t, int32_t, signed_form)                                           \
-    BINARY(name##_int64, , int64_t, int64_t, signed_form)                                                    \
+    BINARY(name##_int64, RT_CLONES, int64_t, int64_t, signed_form)                                           \
     BINARY(name##_uint8, , uint8_t, uint8_t, unsigned_form)                                                  \
     BINARY(name##_uint16, , uint16_t, uint16_t, unsigned_form)                                               \
     BINARY(name##_uint32, , uint32_t, uint32_t, unsigned_form)                                               \
