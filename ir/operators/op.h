@@ -277,6 +277,7 @@ typedef struct op_schema {
 } op_schema;
 
 const op_schema *op_schema_of(op_code code);                     /* never NULL for a valid code */
+bool op_takes_attribute(op_code code, const char *name);         /* one of its row in ops.def */
 op_code op_code_from_name(const char *domain, const char *name); /* OP_CODE_NONE when there is none */
 
 /* Shape inference of one application. On BASE_OK every output has a dtype; shapes as far as they follow.

@@ -23,6 +23,14 @@ const op_schema *op_schema_of(op_code code) {
     return (unsigned)code < OP_CODE_COUNT ? &rows[code] : &rows[OP_CODE_NONE];
 }
 
+bool op_takes_attribute(op_code code, const char *name) {
+    const size_t length = strlen(name);
+    const char *const all = op_schema_of(code)->attributes;
+    for (const char *at = all; (at = strstr(at, name)); at += length)
+        if ((at == all || at[-1] == ' ') && at[length] == ':') return true;
+    return false;
+}
+
 /* A chain over all rows that compares lengths before bytes: every length is a constant, so the chain costs
  * one integer comparison a row and the compiler unrolls the few byte comparisons; no table to build or to
  * keep sorted beside ops.def. */

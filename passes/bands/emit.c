@@ -531,7 +531,7 @@ static bool emit_joined(emitter *e, const band_node *own, band_rows made) {
     const op_attributes all = window_attributes(e, own, rows.first - seen.first, seen.end - rows.end);
     op_attributes attributes = {0};
     for (size_t i = 0; i < all.count; i++)
-        if (band_joined_keeps(code, all.items[i].name)) set(e, &attributes, &all.items[i]);
+        if (op_takes_attribute(code, all.items[i].name)) set(e, &attributes, &all.items[i]);
     set(e, &attributes,
         &(op_attribute){.name = "rows",
                         .kind = OP_ATTRIBUTE_INTS,

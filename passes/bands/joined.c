@@ -31,16 +31,3 @@ bool band_all_read_joined(const band_region *region, const ir_value *value, cons
 op_code band_joined_code(const ir_node *node) {
     return node->code == OP_CONV ? OP_JOINED_CONV : OP_JOINED_MAX_POOL;
 }
-
-bool band_joined_keeps(op_code code, const char *attribute) {
-    static const char *const both[] = {"dilations", "kernel_shape", "pads", "strides"}, *const of_conv[] = {
-                                                                                            "group",
-                                                                                            "ouro.activation",
-                                                                                            "ouro.alpha",
-                                                                                            "ouro.beta"};
-    for (size_t i = 0; i < sizeof both / sizeof *both; i++)
-        if (strcmp(attribute, both[i]) == 0) return true;
-    for (size_t i = 0; code == OP_JOINED_CONV && i < sizeof of_conv / sizeof *of_conv; i++)
-        if (strcmp(attribute, of_conv[i]) == 0) return true;
-    return code == OP_JOINED_MAX_POOL && strcmp(attribute, "ceil_mode") == 0;
-}

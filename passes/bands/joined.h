@@ -15,7 +15,5 @@ bool band_all_read_joined(const band_region *region, const ir_value *value, cons
                           base_arena *arena);
 /* The operator that reads rows so, in place of that of the node. */
 op_code band_joined_code(const ir_node *node);
-/* The attribute is one that this operator has, too. */
-bool band_joined_keeps(op_code code, const char *attribute);
 
 #endif

@@ -9,6 +9,7 @@
  */
 #include "passes/bands/resizes.h"
 #include "passes/bands/row_maps.h"
+#include "passes/base/pass.h"
 #include <string.h>
 
 enum { SCALES = 2, SIZES = 3 };
@@ -35,7 +36,7 @@ static bool takes_nearest_rows(const ir_node *node) {
     const op_attributes *attributes = &node->attributes;
     const op_shape *image = &ir_input(node, 0)->type.shape, *result = &node->outputs[0]->type.shape;
     return image->rank > BAND_AXIS && op_attribute_is(attributes, "mode", "nearest", "nearest") &&
-           band_resize_keeps_what_stays(node) && image->dims[BAND_AXIS] > 0 &&
+           pass_resize_keeps_places(node) && image->dims[BAND_AXIS] > 0 &&
            result->dims[BAND_AXIS] >= 2 * image->dims[BAND_AXIS] &&
            result->dims[BAND_AXIS] % image->dims[BAND_AXIS] == 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_maps.c: see row_maps.h. */
 #include "passes/bands/row_maps.h"
+#include "passes/base/pass.h"
 #include "ir/operators/window.h"
 
 static bool has_rows(const op_type *type) {
@@ -93,12 +94,6 @@ static int64_t rows_each(const ir_node *node) {
                : 0;
 }
 
-bool band_resize_keeps_what_stays(const ir_node *node) {
-    const char *const name = "coordinate_transformation_mode";
-    return !op_attribute_is(&node->attributes, name, "tf_half_pixel_for_nn", "half_pixel") &&
-           !op_attribute_is(&node->attributes, name, "tf_crop_and_resize", "half_pixel");
-}
-
 /* Row o of the result is row o / n of the input, or, of linear interpolation, between that one and its neighbour. Places of rows are
  * exact, wherever a band begins, where n is a power of two. */
 static bool repeats_rows(const ir_node *node) {
@@ -114,7 +109,7 @@ static bool repeats_rows(const ir_node *node) {
                 op_attribute_is(attributes, "coordinate_transformation_mode", "pytorch_half_pixel",
                                 "half_pixel"));
     if (!each || !op_attribute_is(attributes, "mode", "nearest", "nearest")) return false;
-    if (each == 1 && band_resize_keeps_what_stays(node)) return true;
+    if (each == 1 && pass_resize_keeps_places(node)) return true;
     /* Where corners lie on corners, row o is o (n - 1) / (2 n - 1) of the input: o / 2 is nearest to it. */
     if (each == 2 &&
         op_attribute_is(attributes, "coordinate_transformation_mode", "align_corners", "half_pixel") &&

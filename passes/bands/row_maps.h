@@ -41,8 +41,6 @@ bool band_node_supported(const ir_node *node, base_arena *arena);
 band_reading band_node_reading(const ir_node *node, uint32_t index);
 /* Of a node that is supported: the window through which it sees the inputs that it reads by rows. */
 bool band_node_window(const ir_node *node, base_arena *arena, band_window *window);
-/* An axis that a Resize to nearest points leaves as long as it is stays as it is. */
-bool band_resize_keeps_what_stays(const ir_node *node);
 /* A Gather of rows, several to one of the image, in their order or nearly so. */
 bool band_gathers_rows(const ir_node *node);
 /* Of a Slice that is supported: which of its bounds is that of the rows; -1: it takes all of them. */

@@ -143,6 +143,11 @@ bool pass_is_made_by(const ir_value *value, const ir_graph *graph, op_code code)
 /* A constant of float or 16 bits, of at most `rank` dimensions: one number, which no result grows by. */
 bool pass_read_number(const ir_value *value, int32_t rank, float *number);
 
+/* A Resize looks at the same place of an axis that it leaves as long as it is. */
+bool pass_resize_keeps_places(const ir_node *node);
+/* A MatMul or Gemm in float with a constant matrix in float, row-major. */
+bool pass_multiplies_constant(const ir_node *node);
+
 /* ---- copies (copy.c) ------------------------------------------------------------------------------------ */
 
 /* Why a pass puts a Copy in: ir_node.reason says it in words. */

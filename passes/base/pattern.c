@@ -33,3 +33,17 @@ bool pass_read_number(const ir_value *value, int32_t rank, float *number) {
                                                 : base_float_from_bfloat16(*(const uint16_t *)data);
     return true;
 }
+
+bool pass_resize_keeps_places(const ir_node *node) {
+    const char *const name = "coordinate_transformation_mode";
+    return !op_attribute_is(&node->attributes, name, "tf_half_pixel_for_nn", "half_pixel") &&
+           !op_attribute_is(&node->attributes, name, "tf_crop_and_resize", "half_pixel");
+}
+
+bool pass_multiplies_constant(const ir_node *node) {
+    if ((node->code != OP_MATMUL && node->code != OP_GEMM) || node->output_count != 1) return false;
+    const ir_value *x = ir_input(node, 0), *weights = ir_input(node, 1);
+    return x && weights && weights->constant && x->type.dtype == OP_FLOAT &&
+           weights->type.dtype == OP_FLOAT && weights->type.shape.rank == 2 &&
+           weights->type.layout == OP_LAYOUT_ROW_MAJOR;
+}

@@ -171,12 +171,7 @@ static bool order_is_kept(const ir_node *node) {
 static bool extents_are_kept(const ir_node *node) {
     const ir_value *scales = ir_input(node, 2), *sizes = ir_input(node, 3);
     int64_t count;
-    /* These look elsewhere than at the same place. */
-    if (op_attribute_is(&node->attributes, "coordinate_transformation_mode", "tf_crop_and_resize",
-                        "half_pixel") ||
-        op_attribute_is(&node->attributes, "coordinate_transformation_mode", "tf_half_pixel_for_nn",
-                        "half_pixel"))
-        return false;
+    if (!pass_resize_keeps_places(node)) return false;
     if (sizes) return true;
     if (!scales || !scales->constant || !scales->constant->tensor.data || scales->type.dtype != OP_FLOAT ||
         !op_shape_elements(&scales->type.shape, &count))

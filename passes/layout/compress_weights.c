@@ -15,11 +15,10 @@
  * attributes change.
  */
 #include "passes/layout/layout.h"
+#include "runtime/kernels/portable/float_codes.h"
 #include "runtime/kernels/table.h"
-#include <string.h>
 
 enum {
-    BITS = 28,
     /* The last cache that a core reads from has 32 MiB in most processors that such models run on. What exceeds it by half finds next
      * to nothing there when it comes round again. */
     CACHED_BYTES = 48 << 20
@@ -27,20 +26,14 @@ enum {
 
 /* A product in float with a constant matrix, of a number of rows that is known. */
 static bool is_product(const ir_node *node) {
-    if ((node->code != OP_MATMUL && node->code != OP_GEMM) || node->output_count != 1) return false;
-    const ir_value *x = ir_input(node, 0), *weights = ir_input(node, 1);
-    return x && weights && weights->constant && x->type.dtype == OP_FLOAT &&
-           weights->type.dtype == OP_FLOAT && weights->type.layout == OP_LAYOUT_ROW_MAJOR &&
-           op_shape_known(&x->type.shape);
+    return node && pass_multiplies_constant(node) && op_shape_known(&ir_input(node, 0)->type.shape);
 }
 
 /* The node with the attribute that asks for codes: whether a kernel wants its weights so. */
 static base_status mark(pass_context *context, ir_node *node, bool *marked) {
     const op_attributes before = node->attributes;
     const op_attribute bits = {
-        .name = "ouro.weights_bits", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = BITS};
-    const int64_t *shape = ir_input(node, 1)->type.shape.dims;
-    const size_t floats = (size_t)shape[0] * (size_t)shape[1] * sizeof(float);
+        .name = "ouro.weights_bits", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = RT_CODE_BITS};
     rt_preference wish = {0};
     op_call call;
     *marked = false;
@@ -48,44 +41,45 @@ static base_status mark(pass_context *context, ir_node *node, bool *marked) {
         !ir_node_call(node, context->scratch, &call))
         return base_fail_memory(context->report);
     *marked = rt_kernel_wishing(&call, &context->options->environment, &wish) != NULL &&
-              wish.inputs[1] == OP_LAYOUT_PACKED && wish.packed_bytes[1] < floats;
+              wish.inputs[1] == OP_LAYOUT_PACKED &&
+              wish.packed_bytes[1] < ir_input(node, 1)->constant->tensor.bytes;
     if (!*marked) node->attributes = before;
     return BASE_OK;
 }
 
+/* Bytes of the weights of all products, or of those that are `marked`, where it is not NULL; each matrix once. `counted` is by value id. */
+static size_t weight_bytes(const ir_module *module, const bool *marked, bool *counted) {
+    size_t bytes = 0;
+    for (size_t v = 0; v < module->value_count; v++) counted[v] = false;
+    for (size_t n = 1; n < module->node_count; n++) {
+        const ir_node *node = module->nodes[n];
+        if (!is_product(node) || (marked && !marked[n])) continue;
+        const ir_value *weights = ir_input(node, 1);
+        if (!counted[weights->id.index])
+            bytes += weights->constant->tensor.bytes; /* all of them are in memory */
+        counted[weights->id.index] = true;
+    }
+    return bytes;
+}
+
 base_status pass_compress_weights(pass_context *context) {
     ir_module *module = context->module;
-    const size_t value_count = module->value_count, wanted = context->options->cached_weight_bytes,
-                 cached = wanted ? wanted : CACHED_BYTES;
-    size_t bytes = 0;
-    bool *counted = BASE_ARRAY(context->scratch, bool, value_count);
+    const size_t wanted = context->options->cached_weight_bytes, cached = wanted ? wanted : CACHED_BYTES;
+    bool *counted = BASE_ARRAY(context->scratch, bool, module->value_count);
     op_attributes *before = BASE_ARRAY(context->scratch, op_attributes, module->node_count);
     bool *marked = BASE_ARRAY(context->scratch, bool, module->node_count);
     if (!counted || !before || !marked) return base_fail_memory(context->report);
-    for (size_t n = 1; n < module->node_count; n++) {
-        const ir_node *node = module->nodes[n];
-        if (!node || !is_product(node)) continue;
-        const ir_value *weights = ir_input(node, 1);
-        if (counted[weights->id.index]) continue;
-        counted[weights->id.index] = true;
-        bytes += weights->constant->tensor.bytes; /* all of them are in memory */
-    }
-    if (bytes < cached) return BASE_OK; /* most models: nothing is packed to see how many bytes it takes */
-    memset(counted, 0, value_count * sizeof *counted);
-    bytes = 0;
+    /* Of most models: nothing is packed to see how many bytes it takes. */
+    if (weight_bytes(module, NULL, counted) < cached) return BASE_OK;
     for (size_t n = 1; n < module->node_count; n++) {
         ir_node *node = module->nodes[n];
-        if (!node || !is_product(node)) continue;
-        const ir_value *weights = ir_input(node, 1);
+        if (!is_product(node)) continue;
         before[n] = node->attributes;
         base_status status = mark(context, node, &marked[n]);
         if (status != BASE_OK) return status;
-        if (!marked[n] || counted[weights->id.index]) continue;
-        counted[weights->id.index] = true;
-        bytes += weights->constant->tensor.bytes;
     }
-    for (size_t n = 1; n < module->node_count && bytes < cached; n++) {
+    if (weight_bytes(module, marked, counted) >= cached) return BASE_OK;
+    for (size_t n = 1; n < module->node_count; n++)
         if (marked[n]) module->nodes[n]->attributes = before[n];
-    }
     return BASE_OK;
 }

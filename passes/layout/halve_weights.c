@@ -138,13 +138,8 @@ static const halved *halve(halver *h, const ir_node *node) {
 
 /* A product in float with a constant matrix of some size. */
 static bool is_product(const ir_node *node) {
-    if ((node->code != OP_MATMUL && node->code != OP_GEMM) || node->output_count != 1) return false;
-    const ir_value *x = ir_input(node, 0), *weights = ir_input(node, 1);
-    if (!x || !weights || !weights->constant || x->type.dtype != OP_FLOAT ||
-        weights->type.dtype != OP_FLOAT || weights->type.shape.rank != 2 ||
-        weights->type.layout != OP_LAYOUT_ROW_MAJOR)
-        return false;
-    const int64_t *dims = weights->type.shape.dims;
+    if (!pass_multiplies_constant(node)) return false;
+    const int64_t *dims = ir_input(node, 1)->type.shape.dims;
     return dims[0] > 0 && dims[1] > 0 && dims[1] >= FEWEST_WEIGHTS / dims[0];
 }
 

@@ -153,9 +153,8 @@ static bool describe_packing(layouter *l, const ir_node *node, op_attribute *att
 static bool separate(layouter *l, const ir_node *node, op_attributes *attributes) {
     op_attribute attribute;
     if (!describe_packing(l, node, &attribute)) return false;
-    const char *found = strstr(op_schema_of(node->code)->attributes, attribute.name);
     *attributes = node->attributes;
-    return found && found[strlen(attribute.name)] == ':' &&
+    return op_takes_attribute(node->code, attribute.name) &&
            ir_attribute_set(l->module, attributes, &attribute);
 }
 

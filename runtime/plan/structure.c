@@ -43,8 +43,9 @@ static bool check_basics(structure_checker *c) {
         return structure_fail(c, "its texts have no end");
     if (!is_name(c, header->model_name) || !is_name(c, header->allocator))
         return structure_fail(c, "a name is no text");
-    if (!is_name(c, header->spill_path) || header->contracts > 1 || header->spill_bytes > INT64_MAX)
+    if (!is_name(c, header->spill_path) || header->spill_bytes > INT64_MAX)
         return structure_fail(c, "its spill file is none");
+    if (header->contracts > 1) return structure_fail(c, "contracts is %u", header->contracts);
     if (header->optimal > 1) return structure_fail(c, "optimal is %u", header->optimal);
     if (header->threads < 1 || header->threads > MOST_THREADS) {
         return structure_fail(c, "it is for %u threads", header->threads);

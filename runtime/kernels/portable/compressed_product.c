@@ -10,7 +10,6 @@
 #include <string.h>
 
 enum {
-    BITS = 28,
     MOST_ROWS = 8,       /* of more, arithmetic takes as long as memory */
     BLOCK_PANELS = 2,    /* that become floats at a time, and of their depth: */
     BLOCK_DEPTH = 128,   /* a multiple of RT_CODE_DEPTH */
@@ -20,7 +19,7 @@ enum {
 };
 
 static bool read_product(const op_call *call, rt_packed_product *product) {
-    return op_attribute_integer(&call->attributes, "ouro.weights_bits", 0) == BITS &&
+    return op_attribute_integer(&call->attributes, "ouro.weights_bits", 0) == RT_CODE_BITS &&
            rt_packed_product_read(call, product) && product->dtype == OP_FLOAT &&
            product->stored == OP_FLOAT && product->alpha == 1 && product->rows >= 1 &&
            product->rows <= MOST_ROWS;

@@ -358,12 +358,9 @@ ADD_CHANNEL(add_channel_of_doubles, double)
 
 /* How the sums of a map are finished in the same loop, which a limit by constants and a bias can be. */
 static rt_stencil_end stencil_end(const convolution_job *job, int64_t map) {
-    const rt_activation *activation = &job->shape->activation;
-    return (rt_stencil_end){.bias = job->bias ? ((const float *)job->bias)[map] : 0,
-                            .low = activation->kind == RT_ACTIVATION_RELU   ? 0
-                                   : activation->kind == RT_ACTIVATION_CLIP ? activation->alpha
-                                                                            : -INFINITY,
-                            .high = activation->kind == RT_ACTIVATION_CLIP ? activation->beta : INFINITY};
+    rt_stencil_end end = {.bias = job->bias ? ((const float *)job->bias)[map] : 0};
+    (void)rt_activation_limits(&job->shape->activation, &end.low, &end.high);
+    return end;
 }
 
 /* Maps that are made of one channel each, those of a member one after another. */
@@ -389,11 +386,10 @@ static void run_stencils(const convolution_job *job, int member, int members) {
 static void maps_member(void *context, int member, int members) {
     const convolution_job *job = context;
     const convolution *shape = job->shape;
-    const rt_activation_kind kind = shape->activation.kind;
     const int64_t maps = shape->group * shape->filters, items = shape->batch * maps;
-    const bool ends =
-        shape->is_stencil && shape->channels == 1 && !job->add &&
-        (kind == RT_ACTIVATION_NONE || kind == RT_ACTIVATION_RELU || kind == RT_ACTIVATION_CLIP);
+    float low, high;
+    const bool ends = shape->is_stencil && shape->channels == 1 && !job->add &&
+                      rt_activation_limits(&shape->activation, &low, &high);
     if (ends && shape->stencil.by_rows && shape->filters == 1 && !job->residual) {
         run_stencils(job, member, members);
         return;

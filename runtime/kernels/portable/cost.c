@@ -17,8 +17,8 @@ typedef struct rates {
     double memory;     /* bytes a second at most of those that no cache holds */
     double near_bytes; /* that a near cache holds */
     double far_bytes;  /* of weights: more than these come from memory for each block */
-    double
-        waited; /* the part of the shorter of both, reading weights and multiplying, that the other does not hide */
+    /* The part of the shorter of both, reading weights and multiplying, that the other does not hide. */
+    double waited;
     double windows; /* of 3x3 weights, transformed in a second */
     /* With fewer channels, or filters, what is said of Winograd's convolution here does not hold. */
     double fewest_channels;

@@ -5,6 +5,7 @@
 #include "runtime/kernels/portable/dynamic_rows.h"
 #include "runtime/kernels/portable/integer_product.h"
 #include "runtime/kernels/portable/lanes.h"
+#include "runtime/kernels/portable/quad_lanes.h"
 #include <string.h>
 
 enum { COLUMNS = 64 /* at a time */ };
@@ -70,10 +71,6 @@ RT_CLONES static void finish(const rt_byte_weights *w, int64_t first, int64_t co
 enum { ROWS = 4, DEPTH = 256, QUAD = 4 /* rows of W */ };
 #define WITH_BYTES __attribute__((target("avx512f,avx512bw,avx512vnni")))
 
-static bool multiplies_bytes(void) {
-    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw");
-}
-
 /* Rows of W from `at` on, `lines` of four, side by side: register i has the four bytes of columns 16 l + 4 i + (0 to 3), for each of its four
  * quarters l. Their bytes become signed. */
 WITH_BYTES static inline __attribute__((always_inline)) void
@@ -84,25 +81,7 @@ four_lines(const uint8_t *at, int64_t row, int64_t lines, __mmask64 columns, boo
         line[i] = i < lines ? _mm512_maskz_loadu_epi8(columns, at + i * row) : _mm512_setzero_si512();
         if (flip) line[i] = _mm512_xor_si512(line[i], change);
     }
-    const __m512i low = _mm512_unpacklo_epi8(line[0], line[1]), high = _mm512_unpackhi_epi8(line[0], line[1]),
-                  low2 = _mm512_unpacklo_epi8(line[2], line[3]),
-                  high2 = _mm512_unpackhi_epi8(line[2], line[3]);
-    to[0] = _mm512_unpacklo_epi16(low, low2);
-    to[1] = _mm512_unpackhi_epi16(low, low2);
-    to[2] = _mm512_unpacklo_epi16(high, high2);
-    to[3] = _mm512_unpackhi_epi16(high, high2);
-}
-
-/* The quarters of the above in the order of columns. */
-WITH_BYTES static inline __attribute__((always_inline)) void in_order(const __m512i from[4], int32_t *to) {
-    const __m512i a = _mm512_shuffle_i32x4(from[0], from[1], 0x44),
-                  b = _mm512_shuffle_i32x4(from[2], from[3], 0x44),
-                  c = _mm512_shuffle_i32x4(from[0], from[1], 0xee),
-                  d = _mm512_shuffle_i32x4(from[2], from[3], 0xee);
-    _mm512_storeu_si512(to, _mm512_shuffle_i32x4(a, b, 0x88));
-    _mm512_storeu_si512(to + 16, _mm512_shuffle_i32x4(a, b, 0xdd));
-    _mm512_storeu_si512(to + 32, _mm512_shuffle_i32x4(c, d, 0x88));
-    _mm512_storeu_si512(to + 48, _mm512_shuffle_i32x4(c, d, 0xdd));
+    rt_quads_of_lines(line, to);
 }
 
 /* Codes of `rows` rows, `base` more than they are, so that they are bytes; zeros up to a whole four. */
@@ -165,7 +144,11 @@ WITH_BYTES static inline __attribute__((always_inline)) void sum_rows(const rt_b
             add_quads(at + whole * w->columns, w->columns, 1, depth - whole, columns, flip, bytes, whole,
                       rows, sum);
     }
-    _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) in_order(sum[r], sums[r]);
+    _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) {
+        __m512i ordered[4];
+        rt_quads_in_order(sum[r], ordered);
+        _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) _mm512_storeu_si512(sums[r] + 16 * i, ordered[i]);
+    }
 }
 
 #define SUM_ROWS(count, flip)                                                                                \
@@ -219,10 +202,6 @@ static void multiply_bytes(const rt_byte_weights *w, const int16_t *codes, float
 
 #else
 
-static bool multiplies_bytes(void) {
-    return false;
-}
-
 static void multiply_bytes(const rt_byte_weights *w, const int16_t *codes, float scale, int64_t rows,
                            float *to, int64_t to_row, bool add, const int32_t *column_sums) {
     (void)w, (void)codes, (void)scale, (void)rows, (void)to, (void)to_row, (void)add, (void)column_sums;
@@ -244,12 +223,12 @@ RT_CLONES static void sum_columns(const rt_byte_weights *w, int32_t *sums) {
 }
 
 void rt_dynamic_begin(const rt_byte_weights *w, int32_t *sums) {
-    if (multiplies_bytes()) sum_columns(w, sums);
+    if (rt_integer_packs()) sum_columns(w, sums);
 }
 
 void rt_dynamic_multiply(const rt_byte_weights *w, const int16_t *codes, float scale, int64_t rows, float *to,
                          int64_t to_row, bool add, int32_t *sums) {
-    if (multiplies_bytes()) {
+    if (rt_integer_packs()) {
         multiply_bytes(w, codes, scale, rows, to, to_row, add, sums);
         return;
     }

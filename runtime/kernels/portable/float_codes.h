@@ -21,6 +21,7 @@
 #include "runtime/kernels/portable/product.h"
 
 enum {
+    RT_CODE_BITS = 28, /* of a weight; "ouro.weights_bits" of a node that asks for codes */
     RT_CODE_DEPTH = 8,
     RT_CODE_BYTES = RT_PANEL * (RT_CODE_DEPTH - 1) * 4, /* of a group */
     RT_CODE_WEIGHTS = RT_PANEL * RT_CODE_DEPTH          /* of a group */

@@ -34,8 +34,8 @@ typedef enum image_form { IMAGE_AS_IT_IS, IMAGE_COPIED, IMAGE_GATHERED, IMAGE_ST
 typedef struct integer_convolution {
     op_window window;
     image_form form;
-    bool
-        joined; /* rows of the image are put side by side where they are read, without what lies between: positions are results */
+    /* Rows of the image are put side by side where they are read, without what lies between: positions are results. */
+    bool joined;
     /* The image in which positions are counted: its extents, the number of its positions up to the last that counts, and of
      * bytes of a channel, which has several such images where there are strides: parts[i] remainders in dimension i. Where
      * each window element begins in a channel. */

@@ -2,6 +2,7 @@
 /* integer_product.c: blocks of products of 8-bit integers; see integer_product.h. */
 #include "runtime/kernels/portable/integer_product.h"
 #include "runtime/kernels/portable/lanes.h"
+#include "runtime/kernels/portable/quad_lanes.h"
 #include <string.h>
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -570,20 +571,11 @@ __attribute__((target("avx512bw"))) static void interleave_quads(const uint8_t *
     const __m512i change = _mm512_set1_epi8((char)flip);
     int64_t first = 0;
     for (; first + TOGETHER <= columns; first += TOGETHER, panels += 4 * distance) {
-        __m512i line[4];
+        __m512i line[4], quads[4];
         for (int i = 0; i < 4; i++) line[i] = _mm512_xor_si512(_mm512_loadu_si512(lines[i] + first), change);
-        const __m512i low = _mm512_unpacklo_epi8(line[0], line[1]),
-                      high = _mm512_unpackhi_epi8(line[0], line[1]),
-                      low2 = _mm512_unpacklo_epi8(line[2], line[3]),
-                      high2 = _mm512_unpackhi_epi8(line[2], line[3]);
-        const __m512i a = _mm512_unpacklo_epi16(low, low2), b = _mm512_unpackhi_epi16(low, low2),
-                      c = _mm512_unpacklo_epi16(high, high2), d = _mm512_unpackhi_epi16(high, high2);
-        const __m512i ab = _mm512_shuffle_i32x4(a, b, 0x44), cd = _mm512_shuffle_i32x4(c, d, 0x44),
-                      ab2 = _mm512_shuffle_i32x4(a, b, 0xee), cd2 = _mm512_shuffle_i32x4(c, d, 0xee);
-        _mm512_storeu_si512(panels, _mm512_shuffle_i32x4(ab, cd, 0x88));
-        _mm512_storeu_si512(panels + distance, _mm512_shuffle_i32x4(ab, cd, 0xdd));
-        _mm512_storeu_si512(panels + 2 * distance, _mm512_shuffle_i32x4(ab2, cd2, 0x88));
-        _mm512_storeu_si512(panels + 3 * distance, _mm512_shuffle_i32x4(ab2, cd2, 0xdd));
+        rt_quads_of_lines(line, quads);
+        rt_quads_in_order(quads, line);
+        for (int i = 0; i < 4; i++) _mm512_storeu_si512(panels + i * distance, line[i]);
     }
     interleave_panels(lines, first, columns, flip, panels, distance);
 }

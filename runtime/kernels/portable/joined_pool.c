@@ -16,8 +16,8 @@ enum { MOST_ROWS = 16 }; /* of a window */
 
 typedef struct joined_pool {
     int64_t block, blocks, input[2], output[2], kernel[2], stride[2], dilation[2], before[2];
-    int64_t from[2], rows[2],
-        there[2]; /* of each input: the first row, how many are read, how many there are */
+    /* Of each input: the first row, how many are read, how many there are. */
+    int64_t from[2], rows[2], there[2];
     bool wide;
 } joined_pool;
 
@@ -105,17 +105,12 @@ RT_CLONES static void make_line(const joined_pool *s, const seen_rows *seen, flo
 #define INLINE static inline __attribute__((always_inline))
 enum { LANES = 16 };
 
-/* Where one of two is a NaN, the instruction gives the second. */
-WIDE INLINE __m512 larger(__m512 value, __m512 most) {
-    const __mmask16 none = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
-    return _mm512_mask_mov_ps(_mm512_max_ps(value, most), none, value);
-}
-
 /* The largest of a column, which may lie beside the image. */
 WIDE INLINE __m512 column_at(const joined_pool *s, const seen_rows *seen, int64_t count, int64_t column) {
     __m512 most = _mm512_set1_ps(-INFINITY);
     if (column < 0 || column >= s->input[1]) return most;
-    for (int64_t r = 0; r < count; r++) most = larger(_mm512_loadu_ps(seen->rows[r] + column * LANES), most);
+    for (int64_t r = 0; r < count; r++)
+        most = rt_larger_16(_mm512_loadu_ps(seen->rows[r] + column * LANES), most);
     return most;
 }
 
@@ -129,7 +124,7 @@ WIDE INLINE void make_windows(const joined_pool *s, const seen_rows *seen, int64
         for (int k = kernel > stride ? kernel - stride : 0; k < kernel; k++)
             columns[k] = column_at(s, seen, count, at + k);
         __m512 most = columns[0];
-        for (int k = 1; k < kernel; k++) most = larger(columns[k], most);
+        for (int k = 1; k < kernel; k++) most = rt_larger_16(columns[k], most);
         _mm512_storeu_ps(y, most);
         for (int k = 0; k + stride < kernel; k++) columns[k] = columns[k + stride];
     }

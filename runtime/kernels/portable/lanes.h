@@ -45,6 +45,12 @@ static inline uint16_t rt_first_lanes_16(int64_t count) {
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
+/* The larger numbers of two vectors; a NaN where either is one: the instruction gives its second operand where one is. */
+__attribute__((target("avx512f"))) static inline __m512 rt_larger_16(__m512 value, __m512 most) {
+    const __mmask16 none = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
+    return _mm512_mask_mov_ps(_mm512_max_ps(value, most), none, value);
+}
+
 /* Whether the machine converts float16 by instructions. For machines that are known to have AVX2, so that the system saves such registers. */
 static inline bool rt_has_half_conversions(void) {
 #if defined(__clang__)

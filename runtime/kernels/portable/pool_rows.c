@@ -59,12 +59,6 @@ POOL(sums_avx2, __attribute__((target("avx2"))), 8, SUM, 0)
 #define WIDE __attribute__((target("avx512f")))
 enum { WIDE_LANES = 16 };
 
-/* The second is NaN where the first is: where one of two is a NaN, the instruction gives the second. */
-WIDE static inline __m512 larger_wide(__m512 value, __m512 best) {
-    const __mmask16 none = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
-    return _mm512_mask_mov_ps(_mm512_max_ps(value, best), none, value);
-}
-
 WIDE static inline __m512 sum_wide(__m512 value, __m512 best) {
     return _mm512_add_ps(best, value);
 }
@@ -141,7 +135,7 @@ static inline __mmask16 lanes_inside(int64_t first, int64_t width) {
         else if (planes == 1 && lines == 3 && p->kernel == 3) name##_row(p, x, 1, 3, 3, to);                 \
         else name##_row(p, x, planes, lines, p->kernel, to);                                                 \
     }
-POOL_WIDE(largest_wide, larger_wide, -INFINITY)
+POOL_WIDE(largest_wide, rt_larger_16, -INFINITY)
 POOL_WIDE(sums_wide, sum_wide, 0)
 
 /* to[i] = all[i * stride], of strides up to four: what is read lies in four vectors. */

@@ -41,8 +41,8 @@ typedef struct image_rows {
 
 /* One channel, from the column on at which a vector of outputs begins. */
 typedef struct channel_rows {
-    const float *first,
-        *second; /* row 0 of the first piece; where row 0 would be, if all rows were in the second */
+    /* Row 0 of the first piece; where row 0 would be, if all rows were in the second. */
+    const float *first, *second;
     float *y;
     float bias;
 } channel_rows;
