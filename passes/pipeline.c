@@ -147,6 +147,10 @@ static size_t first_measured(const struct pass_measured *measured) {
     return measured->spilled || measured->banded ? first : first + 1;
 }
 
+static bool is_enough(const struct pass_measured *measured, const pass_memory *memory) {
+    return measured->enough && memory->least_arena_bytes >= measured->enough;
+}
+
 /* pass_context.measure: runs the passes from make-bands on, or after it, or (for those on spilling) others, with the one that places what
  * lies in the arena: not every planner reaches the lower bound. */
 static base_status measure(const pass_context *context, ir_module *module, struct pass_measured *measured) {
@@ -174,6 +178,7 @@ static base_status measure(const pass_context *context, ir_module *module, struc
     base_status status = BASE_OK;
     for (size_t i = first_measured(measured);
          i < PASS_COUNT && rows[i - 1].run != pass_allocate && status == BASE_OK; i++) {
+        if (rows[i].run == pass_allocate && is_enough(measured, inner.memory)) break;
         status = rows[i].run(&inner);
         base_arena_free(&scratch);
     }
@@ -194,7 +199,7 @@ static base_status measure(const pass_context *context, ir_module *module, struc
     if (status == BASE_OK && measured->look) measured->look(measured->user, inner.memory);
     if (status == BASE_OK) {
         measured->bound = inner.memory->least_arena_bytes;
-        measured->arena = inner.memory->arena_bytes;
+        measured->arena = is_enough(measured, inner.memory) ? measured->bound : inner.memory->arena_bytes;
     }
     base_arena_free(&scratch);
     base_arena_free(&memory_arena);

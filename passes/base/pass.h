@@ -62,6 +62,8 @@ typedef struct pass_context pass_context;
 /* Of an arena: the lower bound with the kernels that take least, and what the planner comes to. */
 struct pass_measured {
     size_t bound, arena;
+    /* Given by the caller: where the bound is at least that, the arena is not asked for, and `arena` is that bound. 0: it is always. */
+    size_t enough;
     /* By node id, for so many: what faster kernels save, predicted, in seconds; given by the caller, zero. NULL: only the kernels that take
      * least are asked for. */
     double *saved, *before;
