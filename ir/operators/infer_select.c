@@ -151,7 +151,7 @@ base_status op_infer_bifurcation(op_call *call, base_report *report) {
     }
     if (status == BASE_OK) status = op_check_elements(call, 2, 1, report);
     if (status != BASE_OK) return status;
-    if (low < 1 || high < low || high > INT32_MAX)
+    if (low < 1 || high < low)
         return base_fail(report, BASE_INVALID,
                          "sequences of %lld to %lld tokens are asked for, expected at least 1, the smaller first",
                          (long long)low, (long long)high);
