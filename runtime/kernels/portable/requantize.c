@@ -46,86 +46,105 @@ REQUANTIZE(uint8_t, 0, 255)
 REQUANTIZE(int8_t, -128, 127)
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#define AVX512 __attribute__((target("avx512f")))
+#define AVX512 __attribute__((target("avx512bw")))
 
-/* What rounded_byte says, of a vector, whose last bytes are stored at once; compilers pack them in halves. */
-AVX512 static inline void store_bytes(uint8_t *y, __mmask16 lanes, __m512 value, __m512 low, __m512 high,
-                                      __m512i zero) {
-    value = _mm512_min_ps(_mm512_max_ps(value, low), high); /* what is no number becomes the second operand */
-    const __m512i bits = _mm512_castps_si512(_mm512_add_ps(value, _mm512_set1_ps(12582912.0f)));
-    _mm512_mask_cvtepi32_storeu_epi8(y, lanes, _mm512_add_epi32(bits, zero));
+/* What rounded_byte says, of 64 numbers. What is no number, and what is too small, becomes the least integer; what is too large, a large one. Both
+ * stay beyond what a byte holds, with any zero point, until bytes are made, which saturates. Halves of registers are packed, so that quarters are
+ * put in order at the end. */
+AVX512 static inline void store_bytes(uint8_t *y, int64_t count, const __m512 values[4], int32_t zero,
+                                      bool is_signed) {
+    const __m512 large = _mm512_set1_ps(65536);
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i zeros = _mm512_set1_epi16((int16_t)zero);
+    __m512i whole[4];
+    for (int i = 0; i < 4;
+         i++) /* of an instruction's two operands the second is the result where one is no number */
+        whole[i] = _mm512_cvtps_epi32(_mm512_min_ps(large, values[i]));
+    const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(whole[0], whole[1]), zeros),
+                  high = _mm512_adds_epi16(_mm512_packs_epi32(whole[2], whole[3]), zeros);
+    const __m512i bytes = _mm512_permutexvar_epi32(order, is_signed ? _mm512_packs_epi16(low, high)
+                                                                    : _mm512_packus_epi16(low, high));
+    if (count >= 64) _mm512_storeu_si512(y, bytes);
+    else _mm512_mask_storeu_epi8(y, rt_first_lanes_64(count), bytes);
+}
+
+AVX512 static inline __m512 sum_512(const int32_t *sums, int64_t left, uint32_t bias) {
+    const __m512i sum = _mm512_maskz_loadu_epi32(rt_first_lanes_16(left), sums);
+    return _mm512_cvtepi32_ps(_mm512_add_epi32(sum, _mm512_set1_epi32((int32_t)bias)));
 }
 
 AVX512 static void requantize_512(const int32_t *sums, uint8_t *y, int64_t count, uint32_t bias, float scale,
-                                  float low, float high, int32_t zero) {
-    for (int64_t i = 0; i < count; i += 16) {
-        const __mmask16 lanes = rt_first_lanes_16(count - i);
-        const __m512i sum =
-            _mm512_add_epi32(_mm512_maskz_loadu_epi32(lanes, sums + i), _mm512_set1_epi32((int32_t)bias));
-        store_bytes(y + i, lanes, _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(scale)),
-                    _mm512_set1_ps(low), _mm512_set1_ps(high), _mm512_set1_epi32(zero));
+                                  int32_t zero, bool is_signed) {
+    for (int64_t i = 0; i < count; i += 64) {
+        __m512 values[4];
+        for (int64_t v = 0; v < 4; v++)
+            values[v] =
+                _mm512_mul_ps(sum_512(sums + i + 16 * v, count - i - 16 * v, bias), _mm512_set1_ps(scale));
+        store_bytes(y + i, count - i, values, zero, is_signed);
     }
 }
 
 AVX512 static void requantize_scaled_512(const int32_t *sums, uint8_t *y, int64_t count, uint32_t bias,
-                                         const float *scales, float low, float high, int32_t zero) {
-    for (int64_t i = 0; i < count; i += 16) {
-        const __mmask16 lanes = rt_first_lanes_16(count - i);
-        const __m512i sum =
-            _mm512_add_epi32(_mm512_maskz_loadu_epi32(lanes, sums + i), _mm512_set1_epi32((int32_t)bias));
-        store_bytes(y + i, lanes,
-                    _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_maskz_loadu_ps(lanes, scales + i)),
-                    _mm512_set1_ps(low), _mm512_set1_ps(high), _mm512_set1_epi32(zero));
+                                         const float *scales, int32_t zero, bool is_signed) {
+    for (int64_t i = 0; i < count; i += 64) {
+        __m512 values[4];
+        for (int64_t v = 0; v < 4; v++) {
+            const int64_t at = i + 16 * v;
+            values[v] = _mm512_mul_ps(sum_512(sums + at, count - at, bias),
+                                      _mm512_maskz_loadu_ps(rt_first_lanes_16(count - at), scales + at));
+        }
+        store_bytes(y + i, count - i, values, zero, is_signed);
     }
 }
 
-AVX512 static void requantize_floats_512(const float *sums, uint8_t *y, int64_t count, float scale, float low,
-                                         float high, int32_t zero) {
-    for (int64_t i = 0; i < count; i += 16) {
-        const __mmask16 lanes = rt_first_lanes_16(count - i);
-        store_bytes(y + i, lanes,
-                    _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, sums + i), _mm512_set1_ps(scale)),
-                    _mm512_set1_ps(low), _mm512_set1_ps(high), _mm512_set1_epi32(zero));
+AVX512 static void requantize_floats_512(const float *sums, uint8_t *y, int64_t count, float scale,
+                                         int32_t zero, bool is_signed) {
+    for (int64_t i = 0; i < count; i += 64) {
+        __m512 values[4];
+        for (int64_t v = 0; v < 4; v++) {
+            const int64_t at = i + 16 * v;
+            values[v] = _mm512_mul_ps(_mm512_maskz_loadu_ps(rt_first_lanes_16(count - at), sums + at),
+                                      _mm512_set1_ps(scale));
+        }
+        store_bytes(y + i, count - i, values, zero, is_signed);
     }
 }
 
 static bool has_512(void) {
-    return __builtin_cpu_supports("avx512f");
+    return __builtin_cpu_supports("avx512bw");
 }
 #else
 static bool has_512(void) {
     return false;
 }
 static void requantize_512(const int32_t *sums, uint8_t *y, int64_t count, uint32_t bias, float scale,
-                           float low, float high, int32_t zero) {
-    (void)sums, (void)y, (void)count, (void)bias, (void)scale, (void)low, (void)high, (void)zero;
+                           int32_t zero, bool is_signed) {
+    (void)sums, (void)y, (void)count, (void)bias, (void)scale, (void)zero, (void)is_signed;
 }
 static void requantize_scaled_512(const int32_t *sums, uint8_t *y, int64_t count, uint32_t bias,
-                                  const float *scales, float low, float high, int32_t zero) {
-    (void)sums, (void)y, (void)count, (void)bias, (void)scales, (void)low, (void)high, (void)zero;
+                                  const float *scales, int32_t zero, bool is_signed) {
+    (void)sums, (void)y, (void)count, (void)bias, (void)scales, (void)zero, (void)is_signed;
 }
-static void requantize_floats_512(const float *sums, uint8_t *y, int64_t count, float scale, float low,
-                                  float high, int32_t zero) {
-    (void)sums, (void)y, (void)count, (void)scale, (void)low, (void)high, (void)zero;
+static void requantize_floats_512(const float *sums, uint8_t *y, int64_t count, float scale, int32_t zero,
+                                  bool is_signed) {
+    (void)sums, (void)y, (void)count, (void)scale, (void)zero, (void)is_signed;
 }
 #endif
-
-static void requantize_scaled_any(const int32_t *sums, uint8_t *y, int64_t count, uint32_t bias,
-                                  const float *scales, float low, float high, int32_t zero) {
-    requantize_scaled(sums, y, count, bias, scales, low, high, (uint32_t)zero);
-}
 
 void rt_requantize(const rt_requantization *how, const int32_t *sums, int64_t count, void *y) {
     const uint32_t bias = (uint32_t)how->bias;
     const int32_t zero = how->zero, first = how->dtype == OP_INT8 ? -128 : 0;
+    const bool is_signed = how->dtype == OP_INT8;
     if (how->scales) {
-        (has_512() ? requantize_scaled_512 : requantize_scaled_any)(
-            sums, y, count, bias, how->scales, (float)(first - zero), (float)(first + 255 - zero), zero);
+        if (has_512()) requantize_scaled_512(sums, y, count, bias, how->scales, zero, is_signed);
+        else
+            requantize_scaled(sums, y, count, bias, how->scales, (float)(first - zero),
+                              (float)(first + 255 - zero), (uint32_t)zero);
         return;
     }
     const float scale = how->a_scale * how->b_scale[0] / how->y_scale;
     if (!how->each && has_512()) {
-        requantize_512(sums, y, count, bias, scale, (float)(first - zero), (float)(first + 255 - zero), zero);
+        requantize_512(sums, y, count, bias, scale, zero, is_signed);
     } else if (how->dtype == OP_UINT8) {
         if (how->each)
             requantize_each_uint8_t(sums, y, count, bias, how->a_scale, how->b_scale, how->y_scale, zero);
@@ -146,6 +165,6 @@ void rt_requantize_floats(const rt_requantization *how, const float *sums, int64
     const int32_t zero = how->zero, first = how->dtype == OP_INT8 ? -128 : 0;
     const float scale = how->a_scale * how->b_scale[0] / how->y_scale, low = (float)(first - zero),
                 high = (float)(first + 255 - zero);
-    if (has_512()) requantize_floats_512(sums, y, count, scale, low, high, zero);
+    if (has_512()) requantize_floats_512(sums, y, count, scale, zero, how->dtype == OP_INT8);
     else requantize_floats(sums, y, count, scale, low, high, (uint32_t)zero);
 }

@@ -2,7 +2,7 @@
 /* test_operators_quantize.c: quantisation, and products and convolutions of 8-bit integers, against references
  * written from their definition, one element at a time.
  */
-#include "runtime/kernels/portable/integer_product.h"
+#include "runtime/kernels/portable/integer_filters.h"
 #include "tests/support/operators.h"
 #include <inttypes.h>
 #include <math.h>
@@ -434,6 +434,37 @@ static geometry joined_geometry(test_random *random) {
     return g;
 }
 
+/* Channels that come near to a multiple of four, whose quadruples are multiplied through all window elements, on maps with rows of all
+ * lengths. */
+static geometry channels_geometry(test_random *random) {
+    geometry g = {.rank = test_random_below(random, 4) ? 2 : 1 + (int32_t)test_random_below(random, 3),
+                  .batch = 1 + test_random_below(random, 2),
+                  .group = 1 + test_random_below(random, 2),
+                  .channels = 4 * (1 + test_random_below(random, 12)),
+                  .filters = 1 + test_random_below(random, 70)};
+    if (g.channels > 36) g.channels -= test_random_below(random, 4);
+    const bool strides = test_random_below(random, 3) == 0;
+    for (int32_t i = 0; i < g.rank; i++) {
+        g.kernel[i] = 1 + test_random_below(random, 3);
+        g.stride[i] = strides ? 1 + test_random_below(random, 2) : 1;
+        g.dilation[i] = 1 + test_random_below(random, 5) / 4;
+        const int64_t extent = (g.kernel[i] - 1) * g.dilation[i] + 1;
+        g.pads[i] = test_random_below(random, 3);
+        g.pads[g.rank + i] = test_random_below(random, 3);
+        g.input[i] = extent + test_random_below(random, g.rank == 1 ? 1300 : g.rank == 2 ? 40 : 5);
+        if (test_random_below(random, 3) == 0) { /* a length of a whole number of panels */
+            g.pads[i] = g.pads[g.rank + i] = g.kernel[i] / 2;
+            g.dilation[i] = 1;
+            g.kernel[i] = 2 * g.pads[i] + 1;
+            g.input[i] = 16 * (1 + test_random_below(random, 2));
+        }
+        g.output[i] = (g.input[i] + g.pads[i] + g.pads[g.rank + i] - (g.kernel[i] - 1) * g.dilation[i] - 1) /
+                          g.stride[i] +
+                      1;
+    }
+    return g;
+}
+
 /* An image without elements along one axis, and enough padding for the window. */
 static void make_empty(geometry *g, int32_t axis) {
     const int64_t extent = (g->kernel[axis] - 1) * g->dilation[axis] + 1;
@@ -470,13 +501,52 @@ static int64_t reference_sum(const geometry *g, const op_tensor *x, const op_ten
     return sum;
 }
 
+/* The same convolution with its filters arranged: whether the machine would wish for it or not. */
+static void check_arranged(fixture *f, const geometry *g, int threads) {
+    const rt_environment environment = {.threads = threads};
+    const uint32_t w = f->call.code == OP_QLINEAR_CONV ? 3 : 1;
+    rt_filters_shape shape = {.channels = g->channels, .taps = 1};
+    for (int32_t i = 0; i < g->rank; i++) shape.taps *= g->kernel[i];
+    size_t bytes;
+    assert_true(rt_filters_bytes(g->group * g->filters, shape, &bytes));
+    op_tensor inputs[9], outputs[1] = {f->outputs[0]};
+    memcpy(inputs, f->inputs, sizeof inputs);
+    const op_shape memory = {.rank = 1, .dims = {(int64_t)bytes}};
+    inputs[w].type.layout = OP_LAYOUT_PACKED;
+    inputs[w].type.packed_bytes = bytes;
+    inputs[w].data = test_tensor(&f->arena, OP_UINT8, &memory).data;
+    op_call call = f->call;
+    call.inputs = inputs;
+    call.outputs = outputs;
+    const rt_kernel *kernel = rt_kernel_of(call.code, "portable.convolution_integer");
+    const bool stencil = g->channels == 1 && g->filters <= 4 && g->rank <= 2,
+               worth = !stencil && g->channels * shape.taps >= 16;
+    assert_int_equal(kernel->accepts(&call, &environment), worth);
+    const base_status status =
+        kernel->pack(&f->call, &environment, w, &f->inputs[w], inputs[w].data, &f->report);
+    assert_int_equal(status, worth ? BASE_OK : BASE_INVALID);
+    assert_int_equal(kernel->pack(&f->call, &environment, 0, &f->inputs[0], inputs[w].data, &f->report),
+                     BASE_INVALID);
+    if (!worth) return;
+    outputs[0].data = NULL;
+    assert_int_equal(rt_kernel_evaluate(&call, &environment, &f->arena, &f->report), BASE_OK);
+    assert_memory_equal(outputs[0].data, f->outputs[0].data, f->outputs[0].bytes);
+    /* Of other sizes than they would have they are refused. */
+    inputs[w].type.packed_bytes--;
+    assert_false(kernel->accepts(&call, &environment));
+    inputs[w].type.packed_bytes += 2;
+    assert_false(kernel->accepts(&call, &environment));
+}
+
 static void convolutions_follow_their_definition(void **state) {
     (void)state;
     test_random random = {SEED + 4};
-    for (int round = 0; round < 300; round++) {
+    for (int round = 0; round < 500; round++) {
+        const bool channels = round >= 300;
         const bool quantized = round % 2, wide = round % 30 == 4 || round % 30 == 15,
-                   joined = round % 15 == 8, large = wide || joined || round % 30 < 2;
-        geometry g = wide     ? wide_geometry(&random)
+                   joined = round % 15 == 8, large = wide || joined || channels || round % 30 < 2;
+        geometry g = channels ? channels_geometry(&random)
+                     : wide   ? wide_geometry(&random)
                      : joined ? joined_geometry(&random)
                               : random_geometry(&random, large);
         if (round % 10 == 7) make_empty(&g, round % g.rank);
@@ -517,6 +587,7 @@ static void convolutions_follow_their_definition(void **state) {
         const op_shape *y = &f.outputs[0].type.shape;
         assert_int_equal(y->rank, g.rank + 2);
         for (int32_t i = 0; i < g.rank; i++) assert_int_equal(y->dims[2 + i], g.output[i]);
+        if (f.outputs[0].bytes) check_arranged(&f, &g, 1 + round % 3);
         const op_tensor *weights = &f.inputs[quantized ? 3 : 1], *w_zeros = &f.inputs[quantized ? 5 : 3];
         for (int64_t i = 0, count = test_elements(&f.outputs[0]); i < count; i += joined  ? 37
                                                                                   : large ? 101
@@ -541,6 +612,49 @@ static void convolutions_follow_their_definition(void **state) {
                        round, i);
         }
         base_arena_free(&f.arena);
+    }
+}
+
+/* Sums that a scale makes too large, too small, or no number. */
+static void sums_of_all_sizes_saturate(void **state) {
+    (void)state;
+    enum { COUNT = 150 };
+    static const float scales[] = {1e-9f, 0.0625f, 1, 1e6f, 3e38f, INFINITY, -INFINITY, NAN, -0.5f, 0};
+    test_random random = {SEED + 5};
+    for (size_t i = 0; i < 2 * sizeof scales / sizeof *scales; i++) {
+        const op_dtype dtype = i % 2 ? OP_INT8 : OP_UINT8;
+        const float low = dtype == OP_INT8 ? -128 : 0, scale = scales[i / 2];
+        const int32_t zero = (int32_t)(test_random_below(&random, 256) + (int64_t)low);
+        rt_requantization how = {
+            .bias = 7, .a_scale = 1, .y_scale = 1, .b_scale = &scale, .dtype = dtype, .zero = zero};
+        int32_t sums[COUNT];
+        uint8_t y[COUNT + 1] = {0};
+        float each[COUNT], floats[COUNT];
+        for (int k = 0; k < COUNT; k++) {
+            const int shift = (int)test_random_below(&random, 31);
+            sums[k] =
+                (int32_t)(test_random_below(&random, INT64_C(1) << 32) - (INT64_C(1) << 31)) / (1 << shift);
+            each[k] = scale;
+            floats[k] = (float)(int32_t)((uint32_t)sums[k] + 7);
+        }
+        sums[0] = -7;
+        floats[0] = 0;
+        for (int form = 0; form < 3; form++) {
+            const int64_t count = COUNT - (int64_t)test_random_below(&random, 70);
+            how.scales = form == 1 ? each : NULL;
+            y[count] = 99;
+            if (form == 2) rt_requantize_floats(&how, floats, count, y);
+            else rt_requantize(&how, sums, count, y);
+            for (int64_t k = 0; k < count; k++) {
+                const float zero_low = low - (float)zero;
+                const float want = rt_round_within(floats[k] * scale, zero_low, zero_low + 255) + (float)zero;
+                const float got = dtype == OP_INT8 ? (float)(int8_t)y[k] : (float)y[k];
+                if (got != want)
+                    fail_msg("scale %g, sum %d: %g, expected %g", (double)scale, sums[k], (double)got,
+                             (double)want);
+            }
+            assert_int_equal(y[count], 99);
+        }
     }
 }
 
@@ -644,6 +758,7 @@ int main(void) {
         cmocka_unit_test(products_follow_their_definition),
         cmocka_unit_test(vectors_multiply_as_in_numpy),
         cmocka_unit_test(convolutions_follow_their_definition),
+        cmocka_unit_test(sums_of_all_sizes_saturate),
         cmocka_unit_test(automatic_padding_is_understood),
         cmocka_unit_test(nothing_comes_of_nothing),
         cmocka_unit_test(convolutions_refuse_what_does_not_fit),
