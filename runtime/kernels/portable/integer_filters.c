@@ -110,11 +110,11 @@ size_t rt_filters_scratch(int64_t rows, int64_t columns, int64_t quads, bool fil
 
 /* ---- quadruples of lines ------------------------------------------------------------------------------- */
 
-static void interleave_plain(const uint8_t *const lines[4], int64_t count, uint8_t flip, uint8_t *panels,
-                             int64_t distance) {
+static void interleave_plain(const uint8_t *const lines[4], int64_t count, int64_t step, uint8_t flip,
+                             uint8_t *panels, int64_t distance) {
     for (int64_t j = 0; j < count; j++) {
         uint8_t *to = panels + j / RT_INTEGER_PANEL * distance + j % RT_INTEGER_PANEL * 4;
-        for (int i = 0; i < 4; i++) to[i] = lines[i] ? lines[i][j] ^ flip : 0;
+        for (int i = 0; i < 4; i++) to[i] = lines[i] ? lines[i][j * step] ^ flip : 0;
     }
 }
 
@@ -123,28 +123,50 @@ static bool has_quads(void) {
     return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw");
 }
 
+enum { TOGETHER = 4 * RT_INTEGER_PANEL };
+#define WIDE __attribute__((target("avx512bw")))
+
+/* `count` bytes, at most 64, of which the next lies `step` bytes after one; zeros after them. */
+WIDE static inline __m512i load_line(const uint8_t *from, int64_t count, int64_t step) {
+    if (step == 1) return _mm512_maskz_loadu_epi8(rt_first_lanes_64(count), from);
+    if (step == 2) { /* the last byte ends what is read */
+        const __m512i low = _mm512_maskz_loadu_epi8(rt_first_lanes_64(2 * count - 1), from),
+                      high = count > TOGETHER / 2
+                                 ? _mm512_maskz_loadu_epi8(rt_first_lanes_64(2 * count - 1 - TOGETHER),
+                                                           from + TOGETHER)
+                                 : _mm512_setzero_si512();
+        return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(low)),
+                                  _mm512_cvtepi16_epi8(high), 1);
+    }
+    uint8_t line[TOGETHER] = {0};
+    for (int64_t i = 0; i < count; i++) line[i] = from[i * step];
+    return _mm512_loadu_si512(line);
+}
+
+/* At most 16 columns, of which a register has no more. */
+WIDE static inline void interleave_16(const __m512i line[4], int64_t count, uint8_t *to) {
+    const __m128i a = _mm512_castsi512_si128(line[0]), b = _mm512_castsi512_si128(line[1]),
+                  c = _mm512_castsi512_si128(line[2]), d = _mm512_castsi512_si128(line[3]);
+    const __m128i low = _mm_unpacklo_epi8(a, b), high = _mm_unpackhi_epi8(a, b);
+    const __m128i low2 = _mm_unpacklo_epi8(c, d), high2 = _mm_unpackhi_epi8(c, d);
+    const __m128i all[4] = {_mm_unpacklo_epi16(low, low2), _mm_unpackhi_epi16(low, low2),
+                            _mm_unpacklo_epi16(high, high2), _mm_unpackhi_epi16(high, high2)};
+    for (int64_t i = 0; i < 4 && 4 * i < count; i++) {
+        uint8_t *at = to + i * (PANEL_BYTES / 4);
+        if (4 * (i + 1) <= count) _mm_storeu_si128((__m128i *)(void *)at, all[i]);
+        else _mm512_mask_storeu_epi32(at, rt_first_lanes_16(count - 4 * i), _mm512_castsi128_si512(all[i]));
+    }
+}
+
 /* At most 64 columns: four panels, each of which has a quarter of the registers, which are put together at the end. */
-__attribute__((target("avx512bw"))) static inline void interleave_64(const uint8_t *const lines[4],
-                                                                     int64_t count, __m512i change,
-                                                                     uint8_t *panels, int64_t distance) {
-    const __mmask64 mask = rt_first_lanes_64(count);
+WIDE static inline void interleave_64(const uint8_t *const lines[4], int64_t count, int64_t step,
+                                      __m512i change, uint8_t *panels, int64_t distance) {
     __m512i line[4], quads[4];
     for (int i = 0; i < 4; i++)
-        line[i] = lines[i] ? _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, lines[i]), change)
-                           : _mm512_setzero_si512();
+        line[i] =
+            lines[i] ? _mm512_xor_si512(load_line(lines[i], count, step), change) : _mm512_setzero_si512();
     if (count <= RT_INTEGER_PANEL) {
-        const __m128i a = _mm512_castsi512_si128(line[0]), b = _mm512_castsi512_si128(line[1]),
-                      c = _mm512_castsi512_si128(line[2]), d = _mm512_castsi512_si128(line[3]);
-        const __m128i low = _mm_unpacklo_epi8(a, b), high = _mm_unpackhi_epi8(a, b);
-        const __m128i low2 = _mm_unpacklo_epi8(c, d), high2 = _mm_unpackhi_epi8(c, d);
-        const __m128i all[4] = {_mm_unpacklo_epi16(low, low2), _mm_unpackhi_epi16(low, low2),
-                                _mm_unpacklo_epi16(high, high2), _mm_unpackhi_epi16(high, high2)};
-        for (int64_t i = 0; i < 4 && 4 * i < count; i++) {
-            if (4 * (i + 1) <= count) _mm_storeu_si128((__m128i *)(void *)(panels + 16 * i), all[i]);
-            else
-                _mm512_mask_storeu_epi32(panels + 16 * i, rt_first_lanes_16(count - 4 * i),
-                                         _mm512_castsi128_si512(all[i]));
-        }
+        interleave_16(line, count, panels);
         return;
     }
     rt_quads_of_lines(line, quads);
@@ -156,29 +178,23 @@ __attribute__((target("avx512bw"))) static inline void interleave_64(const uint8
     }
 }
 
-__attribute__((target("avx512bw"))) static void interleave_wide(const uint8_t *const lines[4], int64_t count,
-                                                                uint8_t flip, uint8_t *panels,
-                                                                int64_t distance) {
-    enum { TOGETHER = 4 * RT_INTEGER_PANEL };
+WIDE static void interleave_wide(const uint8_t *const lines[4], int64_t count, uint8_t flip, uint8_t *panels,
+                                 int64_t distance) {
     const __m512i change = _mm512_set1_epi8((char)flip);
     for (int64_t first = 0; first < count; first += TOGETHER, panels += 4 * distance) {
         const uint8_t *at[4];
         for (int i = 0; i < 4; i++) at[i] = lines[i] ? lines[i] + first : NULL;
-        interleave_64(at, least(count - first, TOGETHER), change, panels, distance);
+        interleave_64(at, least(count - first, TOGETHER), 1, change, panels, distance);
     }
 }
 
-__attribute__((target("avx512bw"))) static void interleave_rows_wide(const rt_quad_rows *rows, uint8_t flip) {
-    enum { TOGETHER = 4 * RT_INTEGER_PANEL };
+WIDE static void interleave_rows_wide(const rt_quad_rows *rows, uint8_t flip) {
     const __m512i change = _mm512_set1_epi8((char)flip);
     for (int64_t row = 0; row < rows->rows; row++) {
         for (int64_t first = 0; first < rows->columns; first += TOGETHER) {
-            const uint8_t *at[4];
-            for (int i = 0; i < 4; i++)
-                at[i] = i < rows->channels
-                            ? rows->from + i * rows->channel_step + row * rows->row_step + first
-                            : NULL;
-            interleave_64(at, least(rows->columns - first, TOGETHER), change,
+            const uint8_t *at[4], *from = rows->from + row * rows->row_step + first * rows->column_step;
+            for (int i = 0; i < 4; i++) at[i] = i < rows->channels ? from + i * rows->channel_step : NULL;
+            interleave_64(at, least(rows->columns - first, TOGETHER), rows->column_step, change,
                           rows->to + row * rows->to_step + 4 * first, PANEL_BYTES);
         }
     }
@@ -198,7 +214,8 @@ static void interleave_rows_wide(const rt_quad_rows *rows, uint8_t flip) {
 
 void rt_quads_interleave(const uint8_t *const lines[4], int64_t count, uint8_t flip, uint8_t *panels,
                          int64_t distance) {
-    (has_quads() ? interleave_wide : interleave_plain)(lines, count, flip, panels, distance);
+    if (has_quads()) interleave_wide(lines, count, flip, panels, distance);
+    else interleave_plain(lines, count, 1, flip, panels, distance);
 }
 
 void rt_quads_interleave_rows(const rt_quad_rows *rows, uint8_t flip) {
@@ -210,7 +227,8 @@ void rt_quads_interleave_rows(const rt_quad_rows *rows, uint8_t flip) {
         const uint8_t *lines[4];
         for (int i = 0; i < 4; i++)
             lines[i] = i < rows->channels ? rows->from + i * rows->channel_step + row * rows->row_step : NULL;
-        interleave_plain(lines, rows->columns, flip, rows->to + row * rows->to_step, PANEL_BYTES);
+        interleave_plain(lines, rows->columns, rows->column_step, flip, rows->to + row * rows->to_step,
+                         PANEL_BYTES);
     }
 }
 

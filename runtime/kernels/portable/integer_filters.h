@@ -72,7 +72,7 @@ void rt_quads_interleave(const uint8_t *const lines[4], int64_t count, uint8_t f
 /* Rows of some channels, four at most, as quadruples one after another. Steps are in bytes. */
 typedef struct rt_quad_rows {
     const uint8_t *from;
-    int64_t channels, channel_step, rows, row_step, columns;
+    int64_t channels, channel_step, rows, row_step, columns, column_step;
     uint8_t *to;
     int64_t to_step;
 } rt_quad_rows;

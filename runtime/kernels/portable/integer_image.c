@@ -129,36 +129,50 @@ RT_CLONES static void fill_quads(uint8_t *to, const uint8_t four[4], int64_t cou
     for (int64_t i = 0; i < count; i++) memcpy(to + 4 * i, four, 4);
 }
 
-/* The same of maps without strides: rows are read where they lie, between padding that is there before. */
+/* Which elements of a dimension part `part` of the grid has: [first, end), of which the first one is that of the input, and what follows lies a
+ * stride further. */
+typedef struct part_range {
+    int64_t first, end, input;
+} part_range;
+
+static part_range range_of(const rt_integer_image *shape, int32_t i, int64_t part) {
+    const op_window *window = &shape->window;
+    const int64_t stride = window->stride[i], shift = remainder_of(window, i, part) - window->before[i],
+                  seen = window->input[i] - shift;
+    part_range made = {.first = shift >= 0 ? 0 : (-shift + stride - 1) / stride,
+                       .end = seen <= 0 ? 0 : (seen - 1) / stride + 1};
+    if (made.end > shape->grid[i]) made.end = shape->grid[i];
+    if (made.first > made.end) made.first = made.end;
+    made.input = made.first * stride + shift;
+    return made;
+}
+
+/* The same of maps: rows are read where they lie, between padding that is there before. */
 static void copy_map_quads(const rt_integer_image *shape, const uint8_t *x, int64_t channels, uint8_t zero,
                            uint8_t *to) {
     const op_window *window = &shape->window;
     const uint8_t flip = rt_filters_flip(shape->dtype);
-    rt_quad_rows rows = {.from = x,
-                         .channels = channels,
+    const int64_t part_bytes = 4 * shape->grid[0] * shape->grid[1];
+    rt_quad_rows rows = {.channels = channels,
                          .channel_step = shape->input_size,
-                         .row_step = window->input[1],
+                         .row_step = window->stride[0] * window->input[1],
+                         .column_step = window->stride[1],
                          .to_step = 4 * shape->grid[1]};
-    int64_t first[2], count[2], skip[2];
-    for (int32_t i = 0; i < 2; i++) { /* those of the input that the grid has */
-        const int64_t skipped = window->before[i] < 0 ? -window->before[i] : 0;
-        first[i] = window->before[i] + skipped;
-        count[i] = window->input[i] - skipped;
-        if (count[i] > shape->grid[i] - first[i]) count[i] = shape->grid[i] - first[i];
-        if (count[i] < 0) count[i] = 0;
-        skip[i] = skipped;
+    for (int64_t part = 0; part < shape->parts[0] * shape->parts[1]; part++, to += part_bytes) {
+        const part_range y = range_of(shape, 0, part / shape->parts[1]),
+                         z = range_of(shape, 1, part % shape->parts[1]);
+        rows.rows = y.end - y.first;
+        rows.columns = z.end - z.first;
+        if (4 * rows.rows * rows.columns < part_bytes) {
+            uint8_t four[4] = {0};
+            memset(four, zero ^ flip, (size_t)channels);
+            fill_quads(to, four, part_bytes / 4);
+        }
+        if (rows.rows == 0 || rows.columns == 0) continue;
+        rows.from = x + y.input * window->input[1] + z.input;
+        rows.to = to + 4 * (y.first * shape->grid[1] + z.first);
+        rt_quads_interleave_rows(&rows, flip);
     }
-    if (count[0] * count[1] < shape->channel_bytes) {
-        uint8_t four[4] = {0};
-        memset(four, zero ^ flip, (size_t)channels);
-        fill_quads(to, four, shape->channel_bytes);
-    }
-    rows.rows = count[0];
-    rows.columns = count[1];
-    if (count[0] == 0 || count[1] == 0) return;
-    rows.from += skip[0] * window->input[1] + skip[1];
-    rows.to = to + 4 * (first[0] * shape->grid[1] + first[1]);
-    rt_quads_interleave_rows(&rows, flip);
 }
 
 void rt_image_copy(const rt_integer_image *shape, const uint8_t *x, uint8_t zero, int64_t first, int64_t end,
@@ -170,8 +184,7 @@ void rt_image_copy(const rt_integer_image *shape, const uint8_t *x, uint8_t zero
         if (shape->quads) {
             const int64_t channel = plane % shape->planes * 4, left = shape->channels - channel;
             const uint8_t *from = x + (plane / shape->planes * shape->channels + channel) * shape->input_size;
-            if (window->rank == 2 && window->stride[0] == 1 && window->stride[1] == 1)
-                copy_map_quads(shape, from, left < 4 ? left : 4, zero, to);
+            if (window->rank == 2) copy_map_quads(shape, from, left < 4 ? left : 4, zero, to);
             else copy_quads(shape, from, left < 4 ? left : 4, zero, &start, to);
             continue;
         }
@@ -327,6 +340,27 @@ bool rt_image_is_direct(const rt_integer_image *shape) {
            (!shape->joined || shape->window.output[shape->window.rank - 1] % RT_INTEGER_PANEL == 0);
 }
 
+/* Of a copy whose rows are whole panels, each row by itself: nothing is joined before. */
+static void fill_rows(const rt_image_lines *context, int64_t first, int64_t count, uint8_t *panels) {
+    const rt_integer_image *shape = context->image;
+    const rt_image_runs *rows = context->runs;
+    const uint8_t flip = rt_filters_flip(shape->dtype);
+    for (int64_t k = 0; k < count; k++) {
+        const uint8_t *lines[4] = {NULL};
+        element at = element_at(shape, 4 * (first + k));
+        bool there = at.channel < shape->channels;
+        for (int64_t i = 0; i < 4 && there; i++, there = next_element(shape, &at))
+            lines[i] = context->x + at.channel * shape->channel_bytes + shape->taps[at.tap];
+        for (int64_t r = 0; r < rows->count; r++) {
+            const uint8_t *in_row[4];
+            for (int i = 0; i < 4; i++) in_row[i] = lines[i] ? lines[i] + rows->list[r].to : NULL;
+            rt_quads_interleave(in_row, rows->list[r].count, flip,
+                                panels + (rows->list[r].from / RT_INTEGER_PANEL * count + k) * PANEL_BYTES,
+                                count * PANEL_BYTES);
+        }
+    }
+}
+
 static void fill_lines(const rt_image_lines *context, int64_t first, int64_t count, uint8_t *panels) {
     const uint8_t flip = rt_filters_flip(context->image->dtype);
     uint8_t spare[RT_INTEGER_LINES * RT_INTEGER_COLUMNS];
@@ -378,7 +412,10 @@ void rt_image_fill(const void *lines, int64_t first, int64_t count, uint8_t *pan
     const rt_image_lines *context = lines;
     const rt_image_runs *runs = context->runs;
     if (!context->image->quads) {
-        fill_lines(context, first, count, panels);
+        const op_window *window = &context->image->window;
+        const bool whole = context->image->form != IMAGE_GATHERED && context->image->joined &&
+                           window->output[window->rank - 1] % RT_INTEGER_PANEL == 0;
+        (whole ? fill_rows : fill_lines)(context, first, count, panels);
         return;
     }
     for (int64_t p = 0, end; p < runs->count; p = end) {
@@ -539,7 +576,7 @@ void rt_image_choose_form(rt_integer_image *shape) {
     shape->positions = positions;
     shape->channel_bytes = (int64_t)bytes;
     shape->form = as_it_is ? IMAGE_AS_IT_IS : IMAGE_COPIED;
-    shape->quads = !as_it_is && shape->by_channels && shape->grid[last] <= QUAD_LINE;
+    shape->quads = !as_it_is && shape->by_channels && (window->rank == 2 || shape->grid[last] <= QUAD_LINE);
     shape->planes = shape->channels;
     shape->plane_bytes = shape->channel_bytes;
     if (shape->quads) {

@@ -8,6 +8,7 @@
 #include "ir/operators/window.h"
 #include "runtime/kernels/portable/pool_rows.h"
 #include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/short_rows.h"
 #include <math.h>
 #include <string.h>
 
@@ -180,18 +181,39 @@ RT_CLONES static void sum_row(const float *x, int64_t stride, float *y, int64_t 
     ROW(float, y[i] += value;)
 }
 
-RT_CLONES static void maximum_bytes_int8(const int8_t *x, int8_t *y, int64_t count) {
-    RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = x[i] > y[i] ? x[i] : y[i];
-}
+#define LARGEST_BYTES(type)                                                                                  \
+    /* The largest of three lines; and of what is there and two more. */                                     \
+    RT_CLONES static void largest_of_three_##type(const type *a, const type *b, const type *c,               \
+                                                  type *restrict y, int64_t count) {                         \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
+            const type two = a[i] > b[i] ? a[i] : b[i];                                                      \
+            y[i] = two > c[i] ? two : c[i];                                                                  \
+        }                                                                                                    \
+    }                                                                                                        \
+    RT_CLONES static void largest_with_two_##type(const type *a, const type *b, type *restrict y,            \
+                                                  int64_t count) {                                           \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
+            const type two = a[i] > b[i] ? a[i] : b[i];                                                      \
+            y[i] = two > y[i] ? two : y[i];                                                                  \
+        }                                                                                                    \
+    }
+LARGEST_BYTES(int8_t)
+LARGEST_BYTES(uint8_t)
 
-RT_CLONES static void maximum_bytes_uint8(const uint8_t *x, uint8_t *y, int64_t count) {
-    RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = x[i] > y[i] ? x[i] : y[i];
-}
-
-/* y[i] becomes the larger of both. */
-static void maximum_bytes(bool is_signed, const uint8_t *x, uint8_t *y, int64_t count) {
-    if (is_signed) maximum_bytes_int8((const int8_t *)x, (int8_t *)y, count);
-    else maximum_bytes_uint8(x, y, count);
+/* The largest bytes of `lines` lines, the next of which lies `step` bytes after one. */
+static void largest_bytes(bool is_signed, const uint8_t *x, int64_t lines, int64_t step, uint8_t *y,
+                          int64_t count) {
+    const uint8_t *second = x + (lines > 1 ? step : 0), *third = x + (lines > 2 ? 2 * step : 0);
+    if (is_signed)
+        largest_of_three_int8_t((const int8_t *)x, (const int8_t *)second, (const int8_t *)third, (int8_t *)y,
+                                count);
+    else largest_of_three_uint8_t(x, second, third, y, count);
+    for (int64_t i = 3; i < lines; i += 2) {
+        const uint8_t *one = x + i * step, *other = i + 1 < lines ? one + step : one;
+        if (is_signed)
+            largest_with_two_int8_t((const int8_t *)one, (const int8_t *)other, (int8_t *)y, count);
+        else largest_with_two_uint8_t(one, other, y, count);
+    }
 }
 
 /* `first` is the index of x[0]; an index below zero: nothing has been seen. */
@@ -249,39 +271,60 @@ static void pool_lines(const pool_job *job, int64_t map, int64_t z, int64_t y, f
                          (z * shape->output[1] + y) * shape->output[2]);
 }
 
-/* Every stride-th byte. */
-RT_CLONES static void take_every(const uint8_t *restrict x, int64_t stride, uint8_t *restrict y,
-                                 int64_t count) {
-    if (stride == 2) {
-        for (int64_t i = 0; i < count; i++) y[i] = x[2 * i];
-    } else {
-        for (int64_t i = 0; i < count; i++) y[i] = x[stride * i];
-    }
-}
-
 /* The largest bytes of the lines that the windows of a row of outputs see: of line elements [first, first + count) of each, where
  * what lies outside of the image is the lowest number. */
 static void maximum_of_lines(const pool_job *job, int64_t map, int64_t z, int64_t y, int64_t first,
                              int64_t count, uint8_t *line) {
     const pool *shape = job->shape;
     const bool is_signed = shape->dtype == OP_INT8;
+    const uint8_t lowest_byte = is_signed ? 0x80 : 0;
     const uint8_t *x = (const uint8_t *)job->x + map * shape->input_size;
-    const int64_t low = first < 0 ? -first : 0, end = least(first + count, shape->input[2]) - first;
-    memset(line, is_signed ? 0x80 : 0, (size_t)count);
-    for (int64_t kz = shape->inside[0][z].low; kz < shape->inside[0][z].high; kz++) {
+    const rt_part planes = shape->inside[0][z], rows = shape->inside[1][y];
+    int64_t low = first < 0 ? -first : 0, end = least(first + count, shape->input[2]) - first;
+    if (end <= low || planes.high <= planes.low || rows.high <= rows.low) low = end = count;
+    rt_fill_side(line, lowest_byte, low);
+    rt_fill_side(line + end, lowest_byte, count - end);
+    for (int64_t kz = planes.low; kz < planes.high && end > low; kz++) {
         const int64_t plane = z * shape->stride[0] - shape->before[0] + kz * shape->dilation[0];
-        for (int64_t ky = shape->inside[1][y].low; ky < shape->inside[1][y].high && end > low; ky++) {
-            const int64_t row =
-                plane * shape->input[1] + y * shape->stride[1] - shape->before[1] + ky * shape->dilation[1];
-            maximum_bytes(is_signed, x + row * shape->input[2] + first + low, line + low, end - low);
+        const int64_t row =
+            plane * shape->input[1] + y * shape->stride[1] - shape->before[1] + rows.low * shape->dilation[1];
+        const uint8_t *from = x + row * shape->input[2] + first + low;
+        const int64_t step = shape->dilation[1] * shape->input[2];
+        if (kz == planes.low) {
+            largest_bytes(is_signed, from, rows.high - rows.low, step, line + low, end - low);
+            continue;
+        }
+        for (int64_t ky = 0; ky < rows.high - rows.low; ky++, from += step) {
+            if (is_signed)
+                largest_with_two_int8_t((const int8_t *)from, (const int8_t *)from, (int8_t *)line + low,
+                                        end - low);
+            else largest_with_two_uint8_t(from, from, line + low, end - low);
         }
     }
 }
 
-/* The largest bytes of a row of outputs: of all lines first, then of neighbours, at all positions, so that both are vectors of
- * successive bytes; then every stride-th is one. As many outputs at a time as the line holds. */
-static void maximum_of_bytes(const pool_job *job, int64_t map, int64_t z, int64_t y) {
-    enum { LINE = 2048 };
+enum { LINE = 2048 /* bytes */ };
+
+/* The largest bytes of some rows of outputs: of all lines first, then of neighbours, at all positions, so that both are vectors of
+ * successive bytes; then every stride-th is one. Rows lie one after another meanwhile: what was just written is not read at once, at another
+ * place, for which it would have to be waited. */
+static void maximum_of_rows(const pool_job *job, int64_t map, int64_t z, int64_t y, int64_t rows,
+                            int64_t length) {
+    const pool *shape = job->shape;
+    const bool is_signed = shape->dtype == OP_INT8;
+    const int64_t width = shape->output[2],
+                  last = rows * length - (shape->kernel[2] - 1) * shape->dilation[2];
+    uint8_t lines[LINE], largest[LINE],
+        *to = (uint8_t *)job->y + map * shape->output_size + (z * shape->output[1] + y) * width;
+    for (int64_t i = 0; i < rows; i++)
+        maximum_of_lines(job, map, z, y + i, -shape->before[2], length, lines + i * length);
+    largest_bytes(is_signed, lines, shape->kernel[2], shape->dilation[2], largest, last);
+    for (int64_t i = 0; i < rows; i++)
+        rt_copy_every(to + i * width, largest + i * length, width, shape->stride[2]);
+}
+
+/* The same of one row that is longer: as many outputs at a time as the line holds. */
+static void maximum_of_row(const pool_job *job, int64_t map, int64_t z, int64_t y) {
     const pool *shape = job->shape;
     const bool is_signed = shape->dtype == OP_INT8;
     const int64_t stride = shape->stride[2], reach = (shape->kernel[2] - 1) * shape->dilation[2] + 1;
@@ -293,23 +336,29 @@ static void maximum_of_bytes(const pool_job *job, int64_t map, int64_t z, int64_
         const int64_t positions = (outputs - 1) * stride + 1;
         if (reach + stride <= LINE) {
             maximum_of_lines(job, map, z, y, first, positions + reach - 1, line);
-            memcpy(largest, line, (size_t)positions);
-            for (int64_t kx = 1; kx < shape->kernel[2]; kx++)
-                maximum_bytes(is_signed, line + kx * shape->dilation[2], largest, positions);
+            largest_bytes(is_signed, line, shape->kernel[2], shape->dilation[2], largest, positions);
         } else { /* windows that are wider than the line: element by element */
-            memset(largest, is_signed ? 0x80 : 0, 1);
+            uint8_t found[2] = {is_signed ? 0x80 : 0, 0};
             for (int64_t kx = 0; kx < shape->kernel[2]; kx++) {
-                maximum_of_lines(job, map, z, y, first + kx * shape->dilation[2], 1, line);
-                maximum_bytes(is_signed, line, largest, 1);
+                maximum_of_lines(job, map, z, y, first + kx * shape->dilation[2], 1, found + 1);
+                largest_bytes(is_signed, found, 2, 1, largest, 1);
+                found[0] = largest[0];
             }
         }
-        take_every(largest, stride, to + i, outputs);
+        rt_copy_every(to + i, largest, outputs, stride);
     }
 }
 
 static void pool_map_bytes(const pool_job *job, int64_t map) {
-    for (int64_t z = 0; z < job->shape->output[0]; z++) {
-        for (int64_t y = 0; y < job->shape->output[1]; y++) maximum_of_bytes(job, map, z, y);
+    const pool *shape = job->shape;
+    const int64_t length =
+        (shape->output[2] - 1) * shape->stride[2] + (shape->kernel[2] - 1) * shape->dilation[2] + 1;
+    const int64_t together = length <= LINE ? LINE / length : 0;
+    for (int64_t z = 0; z < shape->output[0]; z++) {
+        for (int64_t y = 0; y < shape->output[1]; y += together ? together : 1) {
+            if (together) maximum_of_rows(job, map, z, y, least(together, shape->output[1] - y), length);
+            else maximum_of_row(job, map, z, y);
+        }
     }
 }
 
