@@ -17,8 +17,8 @@
  *
  * Dynamic dimensions of images (how many there are, how high and wide) are no obstacle: kernels are asked about some
  * (example_extents.c), and convolutions pack their weights for these, for one image where their number is open. Nor are open
- * extents of the rows of products with constant weights: these are packed for blocks of rows. What a run brings may be
- * something else than the kernels were asked about: runtime/kernels/through_row_major.c.
+ * extents of the rows of products with constant weights: these are packed for blocks of rows, or, where they are bytes, alike for all. What a
+ * run brings may be something else than the kernels were asked about: runtime/kernels/through_row_major.c.
  *
  * Interface values stay row-major: parameters, results of all graphs, inputs of control nodes.
  *
@@ -285,18 +285,26 @@ static base_status follow(layouter *l, ir_node *node, bool *followed) {
     return apply(l, node, &wish);
 }
 
+/* Products and recurrences with weights of bytes, which are packed alike for inputs of all extents. */
+static bool packs_for_any(const ir_node *node) {
+    return node->code == OP_DYNAMIC_LSTM || node->code == OP_MATMUL_INTEGER ||
+           node->code == OP_QLINEAR_MATMUL;
+}
+
 static base_status lay_out_graph(layouter *l, ir_graph *graph) {
     base_status status = BASE_OK;
     for (ir_node *node = graph->first; node && status == BASE_OK; node = node->next) {
         bool done = false;
         if (node->code == OP_REORDER) continue;
         bool control = op_schema_of(node->code)->flags & OP_FLAG_GRAPHS;
-        const bool open =
-            !control && (pass_shapes_known(node) ? rows_may_be_cut(l, node)
-                                                 : images_are_open(l, node) || rows_are_open(node));
+        const bool open = !control && !packs_for_any(node) &&
+                          (pass_shapes_known(node) ? rows_may_be_cut(l, node)
+                                                   : images_are_open(l, node) || rows_are_open(node));
         if (!control && node->output_count && (open || pass_shapes_known(node))) {
             status = grant_wish(l, node, open, &done);
             if (status == BASE_OK && !done) status = follow(l, node, &done);
+        } else if (packs_for_any(node)) {
+            status = grant_wish(l, node, false, &done);
         }
         if (status == BASE_OK && !done) status = apply(l, node, NULL);
         for (uint32_t i = 0; i < node->graph_count && status == BASE_OK; i++)

@@ -11,8 +11,8 @@
 enum {
     STRIP = 8, /* rows of A that are copied at a time */
     DEPTH_PAIRS = 256 /* copied at a time, as pairs of 16-bit integers */,
-    DEPTH_QUADS = 512, /* or as quadruples of bytes */
-    FEW_ROWS = 2       /* of A: to copy B would cost more than the products */
+    DEPTH_QUADS = RT_INTEGER_PACKED, /* or as quadruples of bytes */
+    FEW_ROWS = 2                     /* of A: to copy B would cost more than the products */
 };
 
 static int64_t round_up(int64_t value, int64_t multiple) {
@@ -428,14 +428,24 @@ static uint8_t flip_of_b(op_dtype dtype) {
 
 /* A packed matrix: for every DEPTH_QUADS of its rows panel after panel, in each four rows after four rows, of which those of a column
  * lie together; then the sums of the columns. What fills up is 0. */
-static const uint8_t *packed_panels(const rt_integer_block *block, int64_t from, int64_t quads) {
-    return (const uint8_t *)block->packed + from * round_up(block->packed_columns, RT_INTEGER_PANEL) +
-           block->packed_column * 4 * quads;
+const uint8_t *rt_integer_packed_panel(const void *packed, int64_t depth, int64_t columns, int64_t from,
+                                       int64_t column) {
+    return (const uint8_t *)packed + from * round_up(columns, RT_INTEGER_PANEL) +
+           column * round_up(least(depth - from, DEPTH_QUADS), 4);
+}
+
+const uint32_t *rt_integer_packed_sums(const void *packed, int64_t depth, int64_t columns) {
+    return (const uint32_t *)(const void *)((const uint8_t *)packed +
+                                            round_up(columns, RT_INTEGER_PANEL) * round_up(depth, 4));
+}
+
+static const uint8_t *packed_panels(const rt_integer_block *block, int64_t from) {
+    return rt_integer_packed_panel(block->packed, block->depth, block->packed_columns, from,
+                                   block->packed_column);
 }
 
 static const uint32_t *packed_sums(const rt_integer_block *block) {
-    const int64_t panels = round_up(block->packed_columns, RT_INTEGER_PANEL) * round_up(block->depth, 4);
-    return (const uint32_t *)(const void *)((const uint8_t *)block->packed + panels) + block->packed_column;
+    return rt_integer_packed_sums(block->packed, block->depth, block->packed_columns) + block->packed_column;
 }
 
 bool rt_integer_packed_bytes(int64_t depth, int64_t columns, size_t *bytes) {
@@ -521,7 +531,7 @@ static void run_packed(const rt_integer_block *block, const parts *places, char 
         memset(sums, 0, (size_t)places->pitch * sizeof *sums);
         for (int64_t from = 0; from < block->depth; from += DEPTH_QUADS) {
             const int64_t depth = least(block->depth - from, DEPTH_QUADS), quads = (depth + 3) / 4;
-            const uint8_t *panels = packed_panels(block, from, quads),
+            const uint8_t *panels = packed_panels(block, from),
                           *line = (const uint8_t *)block->a + row * block->a_row + from;
             memset(strip + depth, 0, (size_t)(4 * quads - depth));
             for (int64_t k = 0; k < depth; k++) {
@@ -678,7 +688,7 @@ static void run_quads(const rt_integer_block *block, const parts *places, char *
     memset(row_sums, 0, (size_t)block->rows * sizeof *row_sums);
     for (int64_t from = 0; from < block->depth; from += DEPTH_QUADS) {
         const int64_t depth = least(block->depth - from, DEPTH_QUADS), quads = (depth + 3) / 4;
-        const uint8_t *panels = block->packed ? packed_panels(block, from, quads) : own;
+        const uint8_t *panels = block->packed ? packed_panels(block, from) : own;
         for (int64_t k = 0; k < quads && !block->packed; k++) {
             const uint8_t *lines[RT_INTEGER_LINES] = {nothing, nothing, nothing, nothing};
             block->lines(block->context, from + 4 * k, least(depth - 4 * k, 4), lines, spare);

@@ -17,7 +17,8 @@ enum {
     RT_INTEGER_COLUMNS = 1024, /* of a block, at most */
     RT_INTEGER_PANEL = 16,     /* columns of a panel */
     RT_INTEGER_LINES = 4,      /* rows of B that are asked for together, at most */
-    RT_INTEGER_FEW = 32        /* rows of B that are added up where they lie, at most */
+    RT_INTEGER_FEW = 32,       /* rows of B that are added up where they lie, at most */
+    RT_INTEGER_PACKED = 512    /* rows of a packed matrix that lie together */
 };
 
 /* int8 or uint8. */
@@ -66,6 +67,12 @@ void rt_integer_block_run(const rt_integer_block *block, void *scratch);
 bool rt_integer_packed_bytes(int64_t depth, int64_t columns, size_t *bytes);
 /* Packs a dense matrix [depth][columns] of int8 or uint8. */
 void rt_integer_pack(op_dtype dtype, const uint8_t *b, int64_t depth, int64_t columns, void *packed);
+/* Where a packed matrix has the panel that begins at `column`, a multiple of RT_INTEGER_PANEL, of rows `from`, a multiple of RT_INTEGER_PACKED,
+ * and on: four rows after four rows, of which those of a column lie together, as unsigned bytes. */
+const uint8_t *rt_integer_packed_panel(const void *packed, int64_t depth, int64_t columns, int64_t from,
+                                       int64_t column);
+/* The sums of its columns, of these bytes. */
+const uint32_t *rt_integer_packed_sums(const void *packed, int64_t depth, int64_t columns);
 /* Whether this machine is faster on packed matrices: it multiplies bytes. */
 bool rt_integer_packs(void);
 

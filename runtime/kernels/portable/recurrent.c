@@ -2,6 +2,7 @@
 /* recurrent.c: RNN, GRU, LSTM: all attributes of ONNX opset 14, float and double; 16-bit floats are computed on in float. And LSTM with
  * weights of bytes: its products are those of integers, of rows that are quantised in each step, of all sequences with one scale. */
 #include "runtime/kernels/portable/dynamic_rows.h"
+#include "runtime/kernels/portable/integer_product.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
 #include "runtime/kernels/portable/recurrent_cells.h"
@@ -11,7 +12,8 @@
 
 enum {
     FEW_WEIGHTS = 1 << 16, /* of a recurrence: a quarter of a megabyte */
-    NEAR_BYTES = 1 << 14   /* of weights that stay in the nearest cache */
+    NEAR_BYTES = 1 << 14,  /* of weights that stay in the nearest cache */
+    MOST_INPUTS = 12
 };
 
 typedef enum activation_kind {
@@ -72,17 +74,30 @@ typedef struct recurrent {
     size_t code_bytes;
 } recurrent;
 
+/* Bytes of the weights at input 1 or 2, of all directions, as rt_integer_pack leaves them; false where they are not of bytes, or cannot be packed. */
+static bool packed_weight_bytes(const op_call *call, uint32_t input, size_t *bytes) {
+    const op_shape *shape = &call->inputs[input].type.shape;
+    return call->code == OP_DYNAMIC_LSTM && (input == 1 || input == 2) && shape->rank == 3 &&
+           op_shape_known(shape) && shape->dims[0] > 0 &&
+           rt_integer_packed_bytes(shape->dims[1], shape->dims[2], bytes) &&
+           base_size_multiply(*bytes, (size_t)shape->dims[0], bytes);
+}
+
 /* The weights at input 1 or 2, of one direction. */
 static rt_byte_weights byte_weights(const recurrent *k, const op_tensor *inputs, uint32_t input,
                                     int64_t direction) {
     const int64_t columns = k->gates * k->hidden, depth = input == 1 ? k->input : k->hidden;
     const op_tensor *scales = &inputs[6 + 2 * input], *zeros = &inputs[7 + 2 * input];
     rt_byte_weights w = {.dtype = inputs[input].type.dtype,
-                         .data = (const uint8_t *)inputs[input].data + direction * depth * columns,
                          .depth = depth,
                          .columns = columns,
                          .scales_each = scales->type.shape.rank == 2,
                          .zeros_each = zeros->type.shape.rank == 2};
+    const op_type *type = &inputs[input].type;
+    const uint8_t *data = inputs[input].data;
+    if (type->layout == OP_LAYOUT_PACKED)
+        w.packed = data + direction * ((int64_t)type->packed_bytes / k->directions);
+    else w.data = data + direction * depth * columns;
     w.scales = (const float *)scales->data + direction * (w.scales_each ? columns : 1);
     w.zeros = (const uint8_t *)zeros->data + direction * (w.zeros_each ? columns : 1);
     return w;
@@ -178,8 +193,52 @@ static void multiply_panels(float *y, const float *panels, const float *h, int64
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    op_dtype dtype = call->inputs[0].type.dtype;
-    return (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype)) && rt_accepts_row_major(call);
+    const op_dtype dtype = call->inputs[0].type.dtype;
+    op_tensor inputs[MOST_INPUTS];
+    op_call plain = *call;
+    if (dtype != OP_FLOAT && dtype != OP_DOUBLE && !rt_is_half(dtype)) return false;
+    if (call->input_count > MOST_INPUTS) return false;
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        size_t bytes;
+        inputs[i] = call->inputs[i];
+        if (inputs[i].type.layout != OP_LAYOUT_PACKED) continue;
+        if (!packed_weight_bytes(call, i, &bytes) || inputs[i].type.packed_bytes != bytes) return false;
+        inputs[i].type.layout = OP_LAYOUT_ROW_MAJOR;
+    }
+    plain.inputs = inputs;
+    return rt_accepts_row_major(&plain);
+}
+
+static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
+    rt_preference wish = {.output = OP_LAYOUT_ROW_MAJOR};
+    bool any = false;
+    if (call->code != OP_DYNAMIC_LSTM || environment->portable_only || !rt_integer_packs() ||
+        !rt_accepts_row_major(call))
+        return false;
+    for (uint32_t i = 1; i <= 2; i++) {
+        size_t bytes;
+        if (!call->inputs[i].data || !packed_weight_bytes(call, i, &bytes)) continue;
+        const int64_t columns = call->inputs[i].type.shape.dims[2], more = -columns & (RT_INTEGER_PANEL - 1);
+        if (4 * more > columns) continue;
+        wish.inputs[i] = OP_LAYOUT_PACKED;
+        wish.packed_bytes[i] = bytes;
+        any = true;
+    }
+    if (any) *preference = wish;
+    return any;
+}
+
+static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
+                        const op_tensor *source, void *packed, base_report *report) {
+    (void)environment;
+    const int64_t *dims = source->type.shape.dims;
+    size_t bytes;
+    if (!packed_weight_bytes(call, input, &bytes))
+        return base_fail(report, BASE_INVALID, "input %u of this recurrence is not packed", input);
+    for (int64_t i = 0; i < dims[0]; i++)
+        rt_integer_pack(source->type.dtype, (const uint8_t *)source->data + i * dims[1] * dims[2], dims[1],
+                        dims[2], (char *)packed + i * ((int64_t)bytes / dims[0]));
+    return BASE_OK;
 }
 
 /* Bytes of a copy in float; false: too many. */
@@ -347,4 +406,5 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_recurrent = {.name = "portable.recurrent", .accepts = accepts, .prepare = prepare};
+const rt_kernel rt_kernel_recurrent = {
+    .name = "portable.recurrent", .accepts = accepts, .prefer = prefer, .pack = pack, .prepare = prepare};

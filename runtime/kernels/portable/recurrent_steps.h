@@ -106,11 +106,10 @@ static void NAME(project)(const NAME(direction) * d, int threads) {
 #ifdef TILED
     if (k->bytes) {
         const int64_t rows = d->steps * k->batch;
-        for (int64_t row = 0; d->wb && row < rows; row++)
-            memcpy(d->projected + row * wide, d->bias, (size_t)wide * sizeof(REAL));
+        const rt_dynamic_rows results = {d->projected, wide, d->wb ? d->bias : NULL, 0};
         const float scale = rt_dynamic_quantize(d->x, rows * k->input, d->codes);
         rt_dynamic_begin(&d->byte_w, d->sums);
-        rt_dynamic_multiply(&d->byte_w, d->codes, scale, rows, d->projected, wide, d->wb != NULL, d->sums);
+        rt_dynamic_multiply(&d->byte_w, d->codes, scale, rows, &results, d->sums);
         rt_dynamic_begin(&d->byte_r, d->sums);
         return;
     }
@@ -125,7 +124,8 @@ static void NAME(multiply)(const NAME(direction) * d, int64_t rows, const REAL *
     const int64_t n = d->k->hidden;
 #ifdef TILED
     if (d->k->bytes) {
-        rt_dynamic_multiply(&d->byte_r, d->codes + (h - d->h), d->code_scale, rows, c, c_row, add, d->sums);
+        const rt_dynamic_rows results = {c, c_row, add ? c : NULL, c_row};
+        rt_dynamic_multiply(&d->byte_r, d->codes + (h - d->h), d->code_scale, rows, &results, d->sums);
         return;
     }
     for (int64_t g = 0; d->panels && rows == 1 && g < count; g++)
