@@ -4,7 +4,8 @@
  * Two rules hold for all of them. Results do not depend on the number of threads, nor on the instruction set
  * that a function was compiled for: work is cut at places that follow from the shapes alone, sums are added
  * in an order that is written down, and no expression is contracted; attention, Winograd's convolution, recurrences and products of
- * 16 bits or with weights in panels or of few bits alone round a multiplication and its addition once, where the machine can; products
+ * 16 bits or with weights in panels or of few bits alone round a multiplication and its addition once, where the machine can; the left
+ * matrix of products with weights of few bits may be in fixed point, where the machine is faster with that (digit_tiles.h); products
  * of bfloat16 take numbers below the least normal one for zero where it multiplies them by itself (pair_tiles.h). And a run allocates
  * nothing.
  */

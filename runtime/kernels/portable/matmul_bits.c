@@ -8,10 +8,12 @@
  *
  * A few rows are bound by reading the weights: each word is unpacked in registers and used at once, and the zero points come in
  * beside, times the sums of x over blocks. Where the machine multiplies bytes, x is written in digits for weights of 4 bits
- * (digits.h). More rows are worth unpacking some columns into memory, as the left matrix of the tiles
+ * (digits.h). More rows are worth unpacking some columns into memory: as bytes, for products of integers, where the machine is
+ * faster with these (digit_tiles.h); or as the left matrix of the tiles
  * of the float product; the rows of x are their panels. With groups of the file's own (g_idx), a column is unpacked element by
  * element.
  */
+#include "runtime/kernels/portable/digit_tiles.h"
 #include "runtime/kernels/portable/digits.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
@@ -37,6 +39,7 @@ enum {
     MOST_LANES = 16,               /* of any machine's groups for a few rows */
     TOGETHER = RT_DIGITS_TOGETHER, /* columns of a few rows */
     MANY_ROWS = 64,                /* of x, as panels at a time */
+    NUMBERED = 8,                  /* which are written as integers together */
     COLUMNS = 48,                  /* unpacked at a time: whole tiles of 6 or 12 rows */
     DEPTH = 128,                   /* of those: whole groups */
     ZEROS = 512,                   /* blocks whose zero points are unpacked at a time: whole groups, too */
@@ -53,8 +56,10 @@ typedef struct bits_state {
     bool levelled; /* weights are the numbers of levels */
     bool digits;   /* a few rows are split into digits, where they can */
     float levels[LEVELS];
-    int lanes;   /* of the groups into which a few rows are split */
-    bool shares; /* sums of one row become shares of words: see columns_512 */
+    int lanes;                /* of the groups into which a few rows are split */
+    bool shares;              /* sums of one row become shares of words: see columns_512 */
+    rt_digit_product numbers; /* of many rows, as products of integers: its form says whether there are any */
+    int64_t numbered;         /* rows of those, at a time */
     dots_function *several, *one;
     /* Of scratch, one after another. */
     size_t split_bytes, sum_bytes, x_bytes, y_bytes, scale_bytes, bias_bytes;
@@ -70,16 +75,13 @@ typedef struct bits_context {
     float *sums;           /* of each block of each row */
     bool digits[FEW_ROWS]; /* rows that are split into digits instead */
     int64_t row, count;    /* the rows of which there are panels */
+    bool *finite;          /* of each NUMBERED of them */
     int64_t together;      /* columns that are unpacked at a time for them */
 } bits_context;
 
 static float zero_of(const bits_context *c, int64_t column, int64_t block) {
-    const bits_state *s = c->state;
-    if (s->zeros_real) return c->real_zeros[column * s->blocks + block];
-    if (!s->zeros_packed) return (float)(1 << (s->bits - 1));
-    const int64_t each = 8 / s->bits, bytes = (s->blocks + each - 1) / each;
-    const int byte = c->zeros[column * bytes + block / each];
-    return (float)(byte >> (int)(block % each) * s->bits & ((1 << s->bits) - 1));
+    const rt_zero_points zeros = {c->real_zeros, c->zeros};
+    return rt_zero_point(&zeros, c->state->bits, c->state->blocks, column, block);
 }
 
 /* ---- groups ------------------------------------------------------------------------------------------------ */
@@ -577,6 +579,51 @@ static int64_t columns_together(int64_t columns, int threads) {
     return best;
 }
 
+/* Rows as integers, some at a time. */
+static void number_rows(void *user, int64_t begin, int64_t end) {
+    const bits_context *c = user;
+    const bits_state *s = c->state;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t after = (i + 1) * NUMBERED;
+        c->finite[i] = rt_digit_rows(&s->numbers, c->x + c->row * s->depth, c->count, i * NUMBERED,
+                                     after < c->count ? after : c->count, c->split);
+    }
+}
+
+static void panels_of_many(void *user, int64_t begin, int64_t end) {
+    const bits_context *c = user;
+    const rt_digit_weights weights = {c->weights, c->scales, c->bias, {c->real_zeros, c->zeros}};
+    rt_digit_columns(&c->state->numbers, c->split, c->count, &weights, begin, end,
+                     c->y + c->row * c->state->columns);
+}
+
+/* The rows in `c`, as integers: false where they are not finite, or where that is not to be. */
+static bool multiply_integers(bits_context *c, int threads) {
+    const bits_state *s = c->state;
+    if (!s->numbers.form || (uintptr_t)c->weights % sizeof(uint32_t))
+        return false; /* weights are read as words */
+    bool finite[RT_DIGIT_MOST_ROWS / NUMBERED];
+    const int64_t parts = (c->count + NUMBERED - 1) / NUMBERED;
+    c->finite = finite;
+    rt_parallel(threads, parts, NUMBERED * s->depth, number_rows, c);
+    for (int64_t i = 0; i < parts; i++)
+        if (!finite[i]) return false;
+    rt_parallel(threads, (s->columns + RT_DIGIT_COLUMNS - 1) / RT_DIGIT_COLUMNS,
+                c->count * s->depth * RT_DIGIT_COLUMNS, panels_of_many, c);
+    return true;
+}
+
+/* The rows from c->row on, as floats. */
+static void multiply_floats(bits_context *c, int64_t after, int threads) {
+    const bits_state *s = c->state;
+    for (; c->row < after; c->row += MANY_ROWS) {
+        c->count = after - c->row < MANY_ROWS ? after - c->row : MANY_ROWS;
+        pack_rows(c);
+        rt_parallel(threads, (s->columns + c->together - 1) / c->together, c->count * s->depth * c->together,
+                    columns_of_many, c);
+    }
+}
+
 /* ---- both ---------------------------------------------------------------------------------------------------- */
 
 /* `bytes` of scratch. */
@@ -624,15 +671,38 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
         rt_parallel(prepared->threads, s->columns, s->rows * s->depth, columns_of_few, &c);
     } else {
         c.together = columns_together(s->columns, prepared->threads);
-        for (; c.row < s->rows; c.row += MANY_ROWS) {
-            c.count = s->rows - c.row < MANY_ROWS ? s->rows - c.row : MANY_ROWS;
-            pack_rows(&c);
-            rt_parallel(prepared->threads, (s->columns + c.together - 1) / c.together,
-                        c.count * s->depth * c.together, columns_of_many, &c);
+        for (int64_t row = 0; row < s->rows; row += s->numbered) {
+            const int64_t some = s->rows - row < s->numbered ? s->rows - row : s->numbered;
+            c.row = row;
+            c.count = some;
+            if (!multiply_integers(&c, prepared->threads)) multiply_floats(&c, row + some, prepared->threads);
         }
     }
     if (s->dtype != OP_FLOAT) rt_half_store(s->dtype, outputs[0].data, c.y, s->rows * s->columns);
     return BASE_OK;
+}
+
+/* Whether many rows become integers, and of how many digits. Beside weights that lost as much themselves (passes/graph/quantize_weights.c) fewer
+ * digits are not seen: what one digit costs is a tenth of what weights of 4 bits cost, and two a hundredth with 8 bits. A file permits
+ * them by its accuracy level. Otherwise x is to be as good as in float. That is three digits beside weights of 4 bits. Beside 8 bits
+ * their rounding weighs as much as that of all sums: such products stay in float. So do those of a plan for any machine that would be seen to
+ * have fewer digits on some. */
+static void choose_numbers(bits_state *s, const op_attributes *attributes, bool any_machine) {
+    enum { OF_HALF = 2, OF_BYTES = 4 /* accuracy levels: 1 is float, 2 float16, 3 bfloat16, 4 int8 */ };
+    const int64_t level = op_attribute_integer(attributes, "accuracy_level", 0);
+    const bool ours = op_attribute_find(attributes, "ouro.weights_error");
+    const int digits = level == OF_BYTES || (ours && s->bits == 4) ? 1 : ours || level >= OF_HALF ? 2 : 3;
+    s->numbered = digits < 3 ? RT_DIGIT_MOST_ROWS : MANY_ROWS;
+    s->numbers = (rt_digit_product){.bits = s->bits,
+                                    .digits = digits,
+                                    .centred = !s->zeros_real && !s->zeros_packed,
+                                    .depth = s->depth,
+                                    .columns = s->columns,
+                                    .block = s->block,
+                                    .blocks = s->blocks};
+    rt_digit_begin(&s->numbers);
+    if (!s->grouped && !s->levelled && (digits == 3 ? s->bits == 4 : s->bits >= 4 && !any_machine))
+        s->numbers.form = rt_digit_form_here(digits);
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
@@ -647,9 +717,20 @@ static bool add_floats(int64_t a, int64_t b, size_t *bytes, size_t *total) {
            base_size_multiply(count, sizeof(float), bytes) && base_size_add(*total, *bytes, total);
 }
 
+/* Scratch of many rows: what either way of computing them takes, on every machine. */
+static bool add_many(bits_state *s, size_t *total) {
+    const int64_t floats = s->rows < MANY_ROWS ? (s->rows + RT_PANEL - 1) / RT_PANEL * RT_PANEL : MANY_ROWS,
+                  numbers = s->rows < s->numbered ? s->rows : s->numbered;
+    size_t unused = 0, bytes;
+    if (!add_floats(floats, s->padded, &s->split_bytes, &unused) ||
+        !rt_digit_rows_bytes(&s->numbers, numbers, &bytes) || !base_size_add(bytes, RT_ALIGNMENT, &unused))
+        return false;
+    if (bytes > s->split_bytes) s->split_bytes = (bytes + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
+    return base_size_add(*total, s->split_bytes, total);
+}
+
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    (void)environment;
     bits_state *s = BASE_NEW(arena, bits_state);
     if (!s) return base_fail_memory(report);
     const op_type *x = &call->inputs[0].type;
@@ -683,10 +764,10 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     s->split_row =
         (s->padded + RT_DIGITS_WEIGHTS * 2 - 1) / (RT_DIGITS_WEIGHTS * 2) * (RT_DIGITS_WEIGHTS * 2);
     choose_dots(s);
-    const int64_t together = s->rows < MANY_ROWS ? (s->rows + RT_PANEL - 1) / RT_PANEL * RT_PANEL : MANY_ROWS;
-    bool fits =
-        add_floats(few ? s->rows : together, few ? s->split_row : s->padded, &s->split_bytes, total) &&
-        (!few || add_floats(s->rows, s->blocks, &s->sum_bytes, total));
+    if (!few) choose_numbers(s, &call->attributes, environment->portable_only);
+    bool fits = few ? add_floats(s->rows, s->split_row, &s->split_bytes, total) &&
+                          add_floats(s->rows, s->blocks, &s->sum_bytes, total)
+                    : add_many(s, total);
     if (s->dtype != OP_FLOAT) {
         fits = fits && add_floats(s->rows, s->depth, &s->x_bytes, total) &&
                add_floats(s->columns, s->blocks, &s->scale_bytes, total) &&
