@@ -8,11 +8,12 @@
  *
  * The inputs' part is made of some steps at a time, as many as are whole tiles and stay in a cache; a step goes through R from the
  * front to the back, or from the back, in turns, so that it finds in the cache what was read last. A group's gates are finished
- * while the next group's weights are on their way. The state is written where it is wanted, and read from there. One step of one sequence
- * reads each weight once, in one stream, which is all that it takes.
+ * while the next group's weights are on their way; of few sequences, which wait for weights, all products come before all gates. The
+ * state is written where it is wanted, and read from there. One step of one sequence reads each weight once, in one stream, which is
+ * all that it takes.
  *
- * With lengths, a step is made for the sequences up to the last one that it is part of; those before it that have ended (backward: not
- * begun) get back the state that they had, and zeros as their result.
+ * With lengths, a step is made for the sequences up to the last one that it is part of, and so are the inputs' parts; those before it
+ * that have ended (backward: not begun) get back the state that they had, and zeros as their result.
  *
  * Threads share out directions and sequences of the batch, which never wait for each other. The weights may be stored in 16 bits
  * (passes/layout/halve_weights.c, "ouro.weights_type"). Of a model in 16 bits, the weights are what they are; inputs become floats some
@@ -27,6 +28,8 @@
 enum {
     CHUNK_ROWS = 96,      /* of inputs that are multiplied together: whole tiles */
     SHARE_ROWS = 4,       /* sequences that are worth a thread of their own */
+    FEW_ROWS = 3,         /* sequences that wait for weights, and not for products */
+    TOGETHER = 8,         /* panels that these go through side by side */
     PAGE = 4096,          /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
     FEW_BYTES = 1 << 14,  /* of panels of one direction, which may be empty for the most part */
     THREAD_WORK = 1 << 18 /* of all steps, for each of several threads */
@@ -76,6 +79,11 @@ static bool is_wanted(const op_call *call, uint32_t output) {
     return output < call->output_count && call->outputs[output].type.dtype != OP_NONE;
 }
 
+/* Sequences of a share whose sums of all gates are made before any is finished. */
+static int64_t few_rows(const packed_recurrent *k) {
+    return k->most < FEW_ROWS ? k->most : FEW_ROWS;
+}
+
 static bool find_sizes(packed_recurrent *k) {
     size_t rows, projected, states, sums, widened;
     if (!rt_panels_bytes(k->stored, k->input, k->groups * k->gates, &k->w_bytes) ||
@@ -92,7 +100,7 @@ static bool find_sizes(packed_recurrent *k) {
            base_size_align(states, RT_ALIGNMENT, &k->state_bytes) &&
            base_size_multiply(k->state_bytes, count, &states) &&
            base_size_add(states, projected, &k->scratch_each) &&
-           base_size_multiply(k->batch == 1 ? (size_t)k->wide : 0, sizeof(float), &sums) &&
+           base_size_multiply((size_t)few_rows(k) * sizeof(float), (size_t)k->wide, &sums) &&
            base_size_add(k->scratch_each, sums, &k->scratch_each) &&
            base_size_multiply(k->dtype == OP_FLOAT ? 0 : rows, (size_t)k->input * sizeof(float), &widened) &&
            base_size_add(k->scratch_each, widened, &k->scratch_each);
@@ -275,46 +283,76 @@ typedef struct share {
     int64_t first, rows; /* of the batch */
     bool backward;
     const void *x;
+    const int32_t *lengths; /* of these sequences; NULL: all are whole */
     const float *bias;
     const char *w, *r;
     float *projected, *spare;
     float *widened;     /* inputs of 16 bits as floats */
-    float *sums;        /* of a step of one sequence */
+    float *sums;        /* of a step of few sequences */
     const float *h, *c; /* the states as they are */
     float *h_next, *c_next;
 } share;
 
 static const float no_bias[RT_CELL_GATES * RT_PANEL] = {0};
 
-/* Inputs from `row` of all on, as floats. */
-static const float *inputs_from(const share *s, int64_t row, int64_t rows) {
-    const packed_recurrent *k = s->k;
-    if (k->dtype == OP_FLOAT) return (const float *)s->x + row * k->input;
-    rt_half_load(k->dtype, s->widened, (const uint16_t *)s->x + row * k->input, rows * k->input);
-    return s->widened;
+/* How many of the sequences step t is made for: those up to the last one that it is part of. */
+static int64_t rows_of(const share *s, int64_t t) {
+    int64_t rows = s->rows;
+    while (s->lengths && rows > 0 && t >= s->lengths[rows - 1]) rows--;
+    return rows;
 }
 
-/* The inputs' part of all gates, of `count` steps, the first of which is `step` in the order of time. */
-static void project(const share *s, int64_t step, int64_t count) {
+/* Whether no sequence ends before step `end`. */
+static bool rows_whole(const share *s, int64_t end) {
+    for (int64_t row = 0; s->lengths && row < s->rows; row++)
+        if (s->lengths[row] < end) return false;
+    return true;
+}
+
+/* The inputs' part of all gates of `rows` rows of the inputs, each `step` after the one before, the first of which is `row`. */
+static void project_rows(const share *s, int64_t row, int64_t step, int64_t rows, float *to, int64_t to_row) {
     const packed_recurrent *k = s->k;
     const int64_t panels = k->groups * k->gates;
+    int64_t distance = step * k->input;
+    const float *x = (const float *)s->x + row * k->input;
+    if (k->dtype != OP_FLOAT) {
+        const uint16_t *from = (const uint16_t *)s->x + row * k->input;
+        const int64_t together = step == 1 ? rows : 1;
+        for (int64_t i = 0; i < rows; i += together)
+            rt_half_load(k->dtype, s->widened + i * k->input, from + i * distance, together * k->input);
+        x = s->widened;
+        distance = k->input;
+    }
     if (k->sequence * k->batch == 1) {
-        rt_panels_row(k->stored, inputs_from(s, 0, 1), s->w, k->input, panels, false, s->projected);
+        rt_panels_row(k->stored, x, s->w, k->input, panels, false, to);
         return;
     }
-    /* All rows together where they lie one after another. */
-    const bool whole = s->rows == k->batch;
-    const int64_t parts = whole ? 1 : count, rows = whole ? count * s->rows : s->rows,
-                  most = k->input * (int64_t)sizeof(float) % PAGE == 0 ? RT_PANEL_ROWS / 2 : RT_PANEL_ROWS,
+    const int64_t most = distance * (int64_t)sizeof(float) % PAGE == 0 ? RT_PANEL_ROWS / 2 : RT_PANEL_ROWS,
                   tiles = (rows + most - 1) / most;
-    for (int64_t part = 0; part < parts; part++) {
-        const float *x = inputs_from(s, (step + part) * k->batch + s->first, rows);
-        float *to = s->projected + part * rows * k->wide;
-        for (int64_t tile = 0; tile < tiles; tile++) {
-            const int64_t row = rows * tile / tiles, end = rows * (tile + 1) / tiles;
-            rt_panels_rows(k->stored, end - row, x + row * k->input, k->input, s->w, k->input, panels,
-                           to + row * k->wide, k->wide);
-        }
+    for (int64_t tile = 0; tile < tiles; tile++) {
+        const int64_t begin = rows * tile / tiles, end = rows * (tile + 1) / tiles;
+        rt_panels_rows(k->stored, end - begin, x + begin * distance, distance, s->w, k->input, panels,
+                       to + begin * to_row, to_row);
+    }
+}
+
+/* The inputs' part of all gates, of `count` steps, the first of which is `step` in the order of time: of all rows together where they lie
+ * one after another and are all wanted, else step by step or sequence by sequence, whichever has more rows. */
+static void project(const share *s, int64_t step, int64_t count) {
+    const packed_recurrent *k = s->k;
+    const int64_t end = step + count;
+    if (s->rows == k->batch && rows_whole(s, end)) {
+        project_rows(s, step * k->batch, 1, count * s->rows, s->projected, k->wide);
+        return;
+    }
+    for (int64_t t = step; count < s->rows && t < end; t++)
+        project_rows(s, t * k->batch + s->first, 1, rows_of(s, t),
+                     s->projected + (t - step) * s->rows * k->wide, k->wide);
+    int64_t steps = s->lengths ? 0 : count; /* that are made for this sequence */
+    for (int64_t row = s->rows - 1; count >= s->rows && row >= 0; row--) {
+        while (steps < count && s->lengths[row] > step + steps) steps++;
+        project_rows(s, step * k->batch + s->first + row, k->batch, steps, s->projected + row * k->wide,
+                     s->rows * k->wide);
     }
 }
 
@@ -326,9 +364,9 @@ typedef struct phase {
     float *made;         /* what comes of it */
 } phase;
 
-/* The gates of a group of some rows. */
+/* The gates of a group of some rows, whose sums are `sums_row` apart. */
 static void finish_group(const share *s, const phase *p, int64_t group, int64_t row, int64_t rows,
-                         const float *sums, float *projected) {
+                         const float *sums, int64_t sums_row, float *projected) {
     const packed_recurrent *k = s->k;
     const int64_t n = k->hidden, unit = group * RT_PANEL, state = row * n + unit;
     p->finish(&(rt_cells){.rows = rows,
@@ -337,7 +375,7 @@ static void finish_group(const share *s, const phase *p, int64_t group, int64_t 
                           .x = projected + row * k->wide + group * k->gates * RT_PANEL,
                           .sums = sums,
                           .x_row = k->wide,
-                          .sums_row = p->each * RT_PANEL,
+                          .sums_row = sums_row,
                           .h = s->h + state,
                           .c = k->lstm ? s->c + state : NULL,
                           .h_next = p->made + state,
@@ -345,16 +383,33 @@ static void finish_group(const share *s, const phase *p, int64_t group, int64_t 
                           .state_row = n});
 }
 
-/* Of one sequence all sums come first: then the gates of one group do not wait for those of the one before. */
+/* The sums of all groups of few sequences. */
+static void multiply_few(const share *s, const phase *p, const char *panels, size_t each, bool back) {
+    const packed_recurrent *k = s->k;
+    const int64_t all = k->groups * p->each, blocks = (all + TOGETHER - 1) / TOGETHER;
+    if (k->batch == 1) {
+        rt_panels_row(k->stored, p->state, panels, k->hidden, all, back, s->sums);
+        return;
+    }
+    for (int64_t i = 0; i < blocks; i++) {
+        const int64_t panel = (back ? blocks - 1 - i : i) * TOGETHER,
+                      count = all - panel < TOGETHER ? all - panel : TOGETHER;
+        rt_panels_rows(k->stored, s->rows, p->state, k->hidden, panels + (size_t)panel * each, k->hidden,
+                       count, s->sums + panel * RT_PANEL, all * RT_PANEL);
+    }
+}
+
+/* Of few sequences all sums come first: then the gates of one group do not wait for those of the one before. */
 static void run_phase(const share *s, const phase *p, float *projected, bool back) {
     const packed_recurrent *k = s->k;
     const int64_t tiles = (s->rows + RT_PANEL_ROWS - 1) / RT_PANEL_ROWS;
     const size_t each = k->r_bytes / (size_t)(k->groups * k->gates);
     const char *panels = s->r + (size_t)p->first * each;
-    if (k->batch == 1) {
-        rt_panels_row(k->stored, p->state, panels, k->hidden, k->groups * p->each, back, s->sums);
+    if (s->rows <= FEW_ROWS) {
+        multiply_few(s, p, panels, each, back);
         for (int64_t group = 0; group < k->groups; group++)
-            finish_group(s, p, group, 0, 1, s->sums + group * p->each * RT_PANEL, projected);
+            finish_group(s, p, group, 0, s->rows, s->sums + group * p->each * RT_PANEL,
+                         k->groups * p->each * RT_PANEL, projected);
         return;
     }
     for (int64_t i = 0; i < k->groups; i++) {
@@ -365,7 +420,7 @@ static void run_phase(const share *s, const phase *p, float *projected, bool bac
             rt_panels_rows(k->stored, rows, p->state + row * k->hidden, k->hidden,
                            panels + (size_t)(group * p->each) * each, k->hidden, p->each, sums,
                            p->each * RT_PANEL);
-            finish_group(s, p, group, row, rows, sums, projected);
+            finish_group(s, p, group, row, rows, sums, p->each * RT_PANEL, projected);
         }
     }
 }
@@ -416,17 +471,14 @@ static void give(const recurrent_job *job, uint32_t output, int64_t at, const fl
 static void run_ragged_step(const recurrent_job *job, share *s, int64_t t, float *projected, bool back,
                             int64_t y) {
     const packed_recurrent *k = job->prepared->state;
-    const int32_t *lengths = job->lengths + s->first;
-    const int64_t n = k->hidden, all = s->rows;
+    const int64_t n = k->hidden, all = s->rows, rows = rows_of(s, t);
     const size_t bytes = (size_t)n * sizeof(float), each = op_dtype_bytes(k->dtype);
-    int64_t rows = all;
-    while (rows > 0 && t >= lengths[rows - 1]) rows--;
     s->rows = rows;
     if (rows > 0) run_step(s, projected, back);
     s->rows = all;
     if (k->y && rows > 0) give(job, 0, y, s->h_next, rows * n);
     for (int64_t row = 0; row < all; row++) {
-        if (t < lengths[row]) continue;
+        if (t < s->lengths[row]) continue;
         memcpy(s->h_next + row * n, s->h + row * n, bytes);
         if (k->lstm) memcpy(s->c_next + row * n, s->c + row * n, bytes);
         if (k->y) memset((char *)job->outputs[0].data + (size_t)(y + row * n) * each, 0, (size_t)n * each);
@@ -448,6 +500,7 @@ static void run_share(const recurrent_job *job, int64_t direction, int64_t part,
                .rows = rows,
                .backward = k->reverse || direction == 1,
                .x = inputs[OP_RECURRENT_X].data,
+               .lengths = job->lengths ? job->lengths + first : NULL,
                .bias = k->bias ? (const float *)inputs[OP_RECURRENT_BIAS].data +
                                      direction * k->groups * RT_CELL_GATES * RT_PANEL
                                : NULL,
@@ -456,7 +509,7 @@ static void run_share(const recurrent_job *job, int64_t direction, int64_t part,
                .projected = (float *)(void *)(fourth + (k->lstm || k->reset_first ? k->state_bytes : 0)),
                .spare = (float *)(void *)third};
     s.sums = s.projected + k->steps * k->most * k->wide;
-    s.widened = s.sums + (k->batch == 1 ? k->wide : 0);
+    s.widened = s.sums + few_rows(k) * k->wide;
     s.h = initial(job, OP_RECURRENT_H, at, rows * n, turns[1]);
     if (k->lstm) {
         if (k->y_c && direct) cells[0] = cells[1] = (float *)job->outputs[2].data + at;

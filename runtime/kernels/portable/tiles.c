@@ -105,6 +105,20 @@ AVX2_OF(short, RT_LOAD_SHORT_8)
 #define AVX512_OF(kind, weight, LOAD, ROWS)                                                                  \
     TILE_OF(kind##_##ROWS##_avx512, AVX512, float, rt_floats_16, weight, LOAD, ROWS, 1, ADD_AVX512, false)   \
     TILE_OF(kind##_##ROWS##_wide_avx512, AVX512, float, rt_floats_16, weight, LOAD, ROWS, 2, ADD_AVX512, true)
+/* Of few rows, more panels side by side: additions do not wait for those before, and several streams are read, which needs no asking. */
+#define FEW_OF(kind, weight, LOAD, ROWS, PANELS)                                                             \
+    TILE_OF(kind##_##ROWS##_by_##PANELS##_avx512, AVX512, float, rt_floats_16, weight, LOAD, ROWS, PANELS,   \
+            ADD_AVX512, false)
+#define FEW_AVX512(ROWS, PANELS)                                                                             \
+    FEW_OF(fused, float, RT_LOAD_FLOATS, ROWS, PANELS)                                                       \
+    FEW_OF(half, uint16_t, RT_LOAD_HALF_16, ROWS, PANELS)                                                    \
+    FEW_OF(brain, uint16_t, RT_LOAD_BRAIN_16, ROWS, PANELS)                                                  \
+    FEW_OF(short, uint16_t, RT_LOAD_SHORT_16, ROWS, PANELS)
+FEW_AVX512(1, 4)
+FEW_AVX512(2, 8)
+FEW_AVX512(2, 4)
+FEW_AVX512(3, 8)
+FEW_AVX512(3, 4)
 #define FUSED_AVX512(ROWS)                                                                                   \
     AVX512_OF(fused, float, RT_LOAD_FLOATS, ROWS)                                                            \
     AVX512_OF(half, uint16_t, RT_LOAD_HALF_16, ROWS)                                                         \
@@ -182,10 +196,13 @@ FUSED_AVX2(short)
     {ROWS, 2, kind##_##ROWS##_wide_avx512, true}, {                                                          \
         ROWS, 1, kind##_##ROWS##_avx512, true                                                                \
     }
+#define BY(kind, ROWS, PANELS)                                                                               \
+    { ROWS, PANELS, kind##_##ROWS##_by_##PANELS##_avx512, true }
 #define ALL_AVX512(kind)                                                                                     \
-    static const tile avx512_##kind[] = {BOTH(kind, 12), BOTH(kind, 11), BOTH(kind, 10), BOTH(kind, 9),      \
-                                         BOTH(kind, 8),  BOTH(kind, 7),  BOTH(kind, 6),  BOTH(kind, 5),      \
-                                         BOTH(kind, 4),  BOTH(kind, 3),  BOTH(kind, 2),  BOTH(kind, 1)};
+    static const tile avx512_##kind[] = {                                                                    \
+        BOTH(kind, 12), BOTH(kind, 11), BOTH(kind, 10), BOTH(kind, 9),  BOTH(kind, 8),  BOTH(kind, 7),       \
+        BOTH(kind, 6),  BOTH(kind, 5),  BOTH(kind, 4),  BY(kind, 3, 8), BY(kind, 3, 4), BOTH(kind, 3),       \
+        BY(kind, 2, 8), BY(kind, 2, 4), BOTH(kind, 2),  BY(kind, 1, 4), BOTH(kind, 1)};
 ALL_AVX512(fused)
 ALL_AVX512(half)
 ALL_AVX512(brain)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_packed_recurrent.c: LSTM and GRU with weights in panels beside the kernel that reads them as they are, which
  * test_operators_recurrent.c compares with the equations: random shapes around the edges of panels, tiles and chunks of steps;
- * weights in 16 bits, which give what they are as floats; models in 16 bits; bits that do not depend on threads; NaN and infinities; what is left to others.
+ * weights in 16 bits, which give what they are as floats; models in 16 bits; bits that do not depend on threads
+ * or on what comes after the ends of sequences; NaN and infinities; what is left to others.
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "tests/support/allocations.h"
@@ -316,6 +317,40 @@ static void extremes_are_the_same(void **state) {
     }
 }
 
+/* Few sequences of many steps and many of few, whose lengths fall or are mixed: what comes after their ends is not seen. */
+static void ends_are_not_passed(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 60; round++) {
+        uint64_t seed = round;
+        recurrence k = draw_sizes(&seed);
+        application app;
+        op_call call;
+        op_tensor inputs[APPLICATION_INPUTS], outputs[3], others[3];
+        k.lengths = true;
+        k.batch = round % 3 ? random_range(&seed, 1, 5) : random_range(&seed, 12, 40);
+        k.sequence = round % 3 ? random_range(&seed, 1, 130) : random_range(&seed, 1, 12);
+        k.input = random_range(&seed, 1, 40);
+        while (!fits(&k)) k.hidden++;
+        begin(&app, &k, &seed);
+        int32_t *lengths = app.inputs[4].data;
+        for (int64_t b = 1; b < k.batch && round % 2; b++)
+            if (lengths[b] > lengths[b - 1]) lengths[b] = lengths[b - 1];
+        assert_int_equal(application_infer(&app), BASE_OK);
+        for (uint32_t o = 0; o < app.call.output_count; o++)
+            assert_true(op_type_bytes(&app.outputs[o].type, &app.outputs[o].bytes));
+        pack(&app, &call, inputs);
+        run(&app, &call, 1, outputs);
+        for (int64_t row = 0; row < k.sequence * k.batch; row++)
+            for (int64_t i = 0; row / k.batch >= lengths[row % k.batch] && i < k.input; i++)
+                ((float *)app.inputs[0].data)[row * k.input + i] = NAN;
+        run(&app, &call, 1 + (int)(round % 4), others);
+        for (uint32_t o = 0; o < app.call.output_count; o++)
+            if (memcmp(outputs[o].data, others[o].data, outputs[o].bytes) != 0)
+                fail_msg("seed %" PRIu64 ": output %u sees what comes after an end", round, o);
+        application_free(&app);
+    }
+}
+
 /* A sequence that is longer than the tensor, and one of less than nothing. */
 static void lengths_are_checked(void **state) {
     (void)state;
@@ -384,8 +419,8 @@ static void others_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(computes_the_same), cmocka_unit_test(halves_are_rounded_once),
-        cmocka_unit_test(extremes_are_the_same), cmocka_unit_test(lengths_are_checked),
-        cmocka_unit_test(others_are_refused)};
+        cmocka_unit_test(computes_the_same),     cmocka_unit_test(halves_are_rounded_once),
+        cmocka_unit_test(extremes_are_the_same), cmocka_unit_test(ends_are_not_passed),
+        cmocka_unit_test(lengths_are_checked),   cmocka_unit_test(others_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
