@@ -214,7 +214,8 @@ enum {
     ABREAST = 512, /* columns whose sums are made side by side, as they lie in memory */
     SIDE = 16,     /* rows that are turned, so that they are columns of a tile */
     FEW = 4,       /* fewer rows are summed as they lie */
-    TILE = 128     /* elements of each row */
+    TILE = 128,    /* elements of each row */
+    GROUP = 4      /* rows of floats that are added to each other first */
 };
 
 typedef struct cumulation {
@@ -235,37 +236,38 @@ static void turn(const void *x, int64_t x_row, int64_t rows, int64_t columns, vo
 }
 
 /* `extent` rows of `count` columns, at a distance of `step`: the sums go on from `sums`, four rows at a time. */
-#define CUMULATE(name, type, sum_type, none, operator)                                                               \
-    RT_CLONES static void name##_columns(const cumulation *c, int64_t extent, int64_t step,                          \
-                                         const type *from, type *to, int64_t count,                                  \
-                                         sum_type *restrict sums) {                                                  \
-        const int64_t next = c->reverse ? -step : step;                                                              \
-        const int64_t first = c->reverse ? (extent - 1) * step : 0;                                                  \
-        int64_t k = 0;                                                                                               \
-        for (; k + 4 <= extent && !c->exclusive; k += 4) {                                                           \
-            const type *x = from + first + k * next;                                                                 \
-            type *y = to + first + k * next;                                                                         \
-            RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                          \
-                const sum_type a = sums[i] operator(sum_type) x[i], b = a operator(sum_type) x[next + i],            \
-                               d = b operator(sum_type) x[2 * next + i],                                             \
-                               e = d operator(sum_type) x[3 * next + i];                                             \
-                y[i] = (type)a;                                                                                      \
-                y[next + i] = (type)b;                                                                               \
-                y[2 * next + i] = (type)d;                                                                           \
-                y[3 * next + i] = (type)e;                                                                           \
-                sums[i] = e;                                                                                         \
-            }                                                                                                        \
-        }                                                                                                            \
-        for (; k < extent; k++) {                                                                                    \
-            const type *x = from + first + k * next;                                                                 \
-            type *y = to + first + k * next;                                                                         \
-            RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                          \
-                const sum_type sum = sums[i] operator(sum_type) x[i];                                                \
-                y[i] = (type)(c->exclusive ? sums[i] : sum);                                                         \
-                sums[i] = sum;                                                                                       \
-            }                                                                                                        \
-        }                                                                                                            \
-    }                                                                                                                \
+#define CUMULATE_COLUMNS(name, type, sum_type, operator)                                                     \
+    RT_CLONES static void name##_columns(const cumulation *c, int64_t extent, int64_t step,                  \
+                                         const type *from, type *to, int64_t count,                          \
+                                         sum_type *restrict sums) {                                          \
+        const int64_t next = c->reverse ? -step : step;                                                      \
+        const int64_t first = c->reverse ? (extent - 1) * step : 0;                                          \
+        int64_t k = 0;                                                                                       \
+        for (; k + 4 <= extent && !c->exclusive; k += 4) {                                                   \
+            const type *x = from + first + k * next;                                                         \
+            type *y = to + first + k * next;                                                                 \
+            RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                  \
+                const sum_type a = sums[i] operator(sum_type) x[i], b = a operator(sum_type) x[next + i],    \
+                               d = b operator(sum_type) x[2 * next + i],                                     \
+                               e = d operator(sum_type) x[3 * next + i];                                     \
+                y[i] = (type)a;                                                                              \
+                y[next + i] = (type)b;                                                                       \
+                y[2 * next + i] = (type)d;                                                                   \
+                y[3 * next + i] = (type)e;                                                                   \
+                sums[i] = e;                                                                                 \
+            }                                                                                                \
+        }                                                                                                    \
+        for (; k < extent; k++) {                                                                            \
+            const type *x = from + first + k * next;                                                         \
+            type *y = to + first + k * next;                                                                 \
+            RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                  \
+                const sum_type sum = sums[i] operator(sum_type) x[i];                                        \
+                y[i] = (type)(c->exclusive ? sums[i] : sum);                                                 \
+                sums[i] = sum;                                                                               \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+#define CUMULATE_LINES(name, type, sum_type, none)                                                                   \
     /* Rows side by side, as each addition waits for the one before it: tiles of them are turned and turned back. */ \
     static void name##_rows(const cumulation *c, const type *from, type *to, int64_t rows) {                         \
         sum_type sums[SIDE];                                                                                         \
@@ -299,13 +301,52 @@ static void turn(const void *x, int64_t x_row, int64_t rows, int64_t columns, vo
             o++;                                                                                                     \
         }                                                                                                            \
     }
+#define CUMULATE(name, type, sum_type, none, operator)                                                       \
+    CUMULATE_COLUMNS(name, type, sum_type, operator)                                                         \
+    CUMULATE_LINES(name, type, sum_type, none)
 #define CUMULATE_TYPES(name, none, operator)                                                                 \
-    CUMULATE(name##_float, float, double, none, operator)                                                    \
     CUMULATE(name##_double, double, double, none, operator)                                                  \
     CUMULATE(name##_int32, uint32_t, uint32_t, none, operator)                                               \
     CUMULATE(name##_int64, uint64_t, uint64_t, none, operator)
 CUMULATE_TYPES(sums, 0, +)
 CUMULATE_TYPES(products, 1, *)
+CUMULATE(products_float, float, double, 1, *)
+
+/* A group of rows of floats at x. The row at `edge` becomes `limit`, what came before the group or after it; the three others begin at `y`. */
+#define SUM_GROUP(edge, limit, y)                                                                            \
+    RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                          \
+        const float before = (float)sums[i], a = x[i], b = a + x[next + i], d = b + x[2 * next + i];         \
+        const double after = sums[i] + (double)(d + x[3 * next + i]);                                        \
+        (edge)[i] = (float)(limit);                                                                          \
+        (y)[i] = before + a;                                                                                 \
+        (y)[next + i] = before + b;                                                                          \
+        (y)[2 * next + i] = before + d;                                                                      \
+        sums[i] = after;                                                                                     \
+    }
+
+/* Sums of floats: what the rows of a group add is summed in floats, and that goes on in doubles, so that what is lost does not grow
+ * from row to row. A conversion takes as long as two additions of as many floats, and each row by itself would need two of them. */
+RT_CLONES static void sums_float_columns(const cumulation *c, int64_t extent, int64_t step, const float *from,
+                                         float *to, int64_t count, double *restrict sums) {
+    const int64_t next = c->reverse ? -step : step, first = c->reverse ? (extent - 1) * step : 0;
+    int64_t k = 0;
+    for (; k + GROUP <= extent; k += GROUP) {
+        const float *x = from + first + k * next;
+        float *y = to + first + k * next;
+        if (c->exclusive) SUM_GROUP(y, before, y + next)
+        else SUM_GROUP(y + 3 * next, after, y)
+    }
+    for (; k < extent; k++) {
+        const float *x = from + first + k * next;
+        float *y = to + first + k * next;
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {
+            const double sum = sums[i] + (double)x[i];
+            y[i] = (float)(c->exclusive ? sums[i] : sum);
+            sums[i] = sum;
+        }
+    }
+}
+CUMULATE_LINES(sums_float, float, double, 0)
 
 /* 16 bits: a tile at a time becomes floats, in columns, whose sums are doubles. */
 static void cumulate_halves(op_dtype dtype, bool products, const cumulation *c, const uint16_t *from,

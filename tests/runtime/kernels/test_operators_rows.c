@@ -3,6 +3,7 @@
  * GridSample and RoiAlign in float against the same in double, which goes element by element; CumSum and TopK against plain loops; powers. */
 #include "runtime/kernels/portable/product.h"
 #include "tests/support/application.h"
+#include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -123,6 +124,39 @@ static void sums_along_every_axis(void **state) {
             application_check_near(
                 application_element(&app.outputs[0], i), sum,
                 dtype == OP_FLOAT16 || dtype == OP_BFLOAT16 ? application_tolerance(dtype) : 1e-5, round, i);
+        }
+        application_free(&app);
+    }
+}
+
+/* What is lost of a sum of floats does not grow from row to row, nor with the way that rows lie. */
+static void long_sums_stay_near(void **state) {
+    (void)state;
+    enum { LONG = 20003 };
+    for (int form = 0; form < 8; form++) {
+        const bool rows = form & 1, exclusive = form & 2, reverse = form & 4;
+        const int64_t dims[2] = {rows ? 5 : LONG, rows ? LONG : 21};
+        uint64_t seed = 11;
+        application app;
+        application_init(&app, OP_CUM_SUM);
+        application_random(&app, OP_FLOAT, 2, dims, &seed);
+        *(int64_t *)application_input(&app, OP_INT64, 0, NULL) = rows;
+        application_integer(&app, "exclusive", exclusive);
+        application_integer(&app, "reverse", reverse);
+        float *x = app.inputs[0].data;
+        for (int64_t i = 0; i < dims[0] * dims[1]; i++) x[i] = fabsf(x[i]); /* sums grow */
+        application_run(&app, "portable.cum_sum", 1);
+        for (int64_t line = 0; line < dims[rows ? 0 : 1]; line++) {
+            double sum = 0;
+            for (int64_t k = 0; k < LONG; k++) {
+                const int64_t at = reverse ? LONG - 1 - k : k,
+                              i = rows ? line * LONG + at : at * dims[1] + line;
+                const double before = sum;
+                sum += (double)x[i];
+                const double want = exclusive ? before : sum, got = application_element(&app.outputs[0], i);
+                if (fabs(got - want) > 3e-7 * fabs(want))
+                    fail_msg("form %d, element %" PRId64 ": %.9g, not %.9g", form, i, got, want);
+            }
         }
         application_free(&app);
     }
@@ -348,6 +382,7 @@ int main(void) {
                                        cmocka_unit_test(halves_are_resized_as_floats),
                                        cmocka_unit_test(nearest_elements_come_twice),
                                        cmocka_unit_test(sums_along_every_axis),
+                                       cmocka_unit_test(long_sums_stay_near),
                                        cmocka_unit_test(powers_with_one_exponent),
                                        cmocka_unit_test(powers_of_halves),
                                        cmocka_unit_test(the_first_of_rows),
