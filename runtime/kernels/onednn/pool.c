@@ -2,14 +2,17 @@
 /* pool.c: MaxPool without indices, AveragePool and the global pools on oneDNN. */
 #include "runtime/kernels/onednn/simple.h"
 
-/* Elements of a window, for the portable kernel to be as fast on row-major images: with registers of AVX-512, which want long rows, and
- * without. */
-enum { FEW_ELEMENTS = 4, WIDE_ELEMENTS = 64, WIDE_ROW = 40 };
+/* Elements of a window, for the portable kernel to be as fast on row-major images: with registers of AVX-512, which want rows that are not
+ * short (with a stride of two, a little longer), and without. */
+enum { FEW_ELEMENTS = 4, SUMS_ELEMENTS = 64, LARGEST_ELEMENTS = 256, WIDE_ROW = 20, MORE = 4 };
 
-static bool is_few(int64_t elements, int64_t row, int64_t stride) {
+static bool is_few(bool maximum, int64_t elements, int64_t row, int64_t stride) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512f")) return row >= WIDE_ROW && stride <= 2 && elements <= WIDE_ELEMENTS;
+    if (__builtin_cpu_supports("avx512f"))
+        return row >= WIDE_ROW + MORE * (stride - 1) && stride <= 2 &&
+               elements <= (maximum ? LARGEST_ELEMENTS : SUMS_ELEMENTS);
 #endif
+    (void)maximum;
     (void)row;
     (void)stride;
     return elements <= FEW_ELEMENTS;
@@ -23,7 +26,7 @@ static bool is_row(const op_call *call, const rt_window_dims *dims) {
     if (x->layout != OP_LAYOUT_ROW_MAJOR) return false;
     for (int32_t i = 2; i < rank; i++) elements *= dims->kernel[i - 2];
     return rank == 3 || call->code == OP_GLOBAL_MAX_POOL || call->code == OP_GLOBAL_AVERAGE_POOL ||
-           is_few(elements, x->shape.dims[rank - 1], dims->strides[rank - 3]);
+           is_few(call->code == OP_MAX_POOL, elements, x->shape.dims[rank - 1], dims->strides[rank - 3]);
 }
 
 static bool make_descriptor(const op_call *call, const rt_environment *environment, rt_descriptor *open) {

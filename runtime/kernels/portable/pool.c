@@ -29,6 +29,7 @@ typedef struct pool {
     /* For rows of floats. By output position of the first two dimensions, the window elements inside of the input; by
      * window element of the last dimension, the outputs for which it is inside; and those for which all are. */
     rt_part *inside[3], whole;
+    int64_t *same;       /* rows of outputs from each one on that see the same lines of their windows */
     bool by_maps;        /* 16 bits, whose maps become floats one after the other */
     int64_t *counted[3]; /* of averages: how many window elements count, by output position */
     int32_t *counts;     /* the last of these, where they are so small */
@@ -256,19 +257,37 @@ static void pool_row(const pool_job *job, int64_t map, int64_t z, int64_t y) {
         indices[i] = index_in_tensor(shape, map, indices[i]);
 }
 
-/* A row of outputs of windows that see whole lines. `line`: of pool_rows.h. */
-static void pool_lines(const pool_job *job, int64_t map, int64_t z, int64_t y, float *line) {
+/* Whether what makes rows divides their sums, too. */
+static bool rows_divide(const pool *shape) {
+    const int64_t most = shape->kernel[0] * shape->kernel[1];
+    return shape->by_lines && shape->rows.divides && shape->counts && most <= INT32_MAX / shape->kernel[2];
+}
+
+static void divide_in_run(const pool *shape, int64_t z, int64_t y, rt_pool_run *run) {
+    if (shape->maximum || shape->sums || !rows_divide(shape)) return;
+    run->counts = shape->counts;
+    run->others = (int32_t)(shape->counted[0][z] * shape->counted[1][y]);
+}
+
+/* Rows of outputs from y on of windows that see whole lines, as many as see the same number of them. `line`: of pool_rows.h. Returns how
+ * many. */
+static int64_t pool_lines(const pool_job *job, int64_t map, int64_t z, int64_t y, float *line) {
     const pool *shape = job->shape;
-    const rt_part seen = shape->inside[1][y];
-    const rt_part deep = shape->inside[0][z];
+    const rt_part seen = shape->inside[1][y], deep = shape->inside[0][z];
     const int64_t plane = z * shape->stride[0] - shape->before[0] + deep.low * shape->dilation[0];
     const int64_t first = y * shape->stride[1] - shape->before[1] + seen.low * shape->dilation[1];
     const bool any = seen.low < seen.high && deep.low < deep.high;
-    const float *x = (const float *)job->x + map * shape->input_size;
-    if (any) x += (plane * shape->input[1] + first) * shape->input[2];
-    rt_pool_rows_run(&shape->rows, x, any ? deep.high - deep.low : 0, any ? seen.high - seen.low : 0, line,
+    rt_pool_run run = {.x = (const float *)job->x + map * shape->input_size,
+                       .rows = shape->same[y],
+                       .step = shape->stride[1] * shape->input[2],
+                       .planes = any ? deep.high - deep.low : 0,
+                       .lines = any ? seen.high - seen.low : 0};
+    divide_in_run(shape, z, y, &run);
+    if (any) run.x += (plane * shape->input[1] + first) * shape->input[2];
+    rt_pool_rows_run(&shape->rows, &run, line,
                      (float *)job->y + map * shape->output_size +
                          (z * shape->output[1] + y) * shape->output[2]);
+    return run.rows;
 }
 
 /* The largest bytes of the lines that the windows of a row of outputs see: of line elements [first, first + count) of each, where
@@ -425,17 +444,32 @@ static void divide_row(const pool *shape, int64_t others, float *y) {
 static void pool_map_float(const pool_job *job, int64_t map, float *line) {
     const pool *shape = job->shape;
     const bool few = shape->output[2] < FEW_OUTPUTS && shape->kernel[2] >= FEW_OUTPUTS &&
-                     shape->dilation[2] == 1 && !job->indices;
+                     shape->dilation[2] == 1 && !job->indices,
+               divides = !shape->maximum && !shape->sums && (few || !rows_divide(shape));
     float *to = (float *)job->y + map * shape->output_size;
     for (int64_t z = 0; z < shape->output[0]; z++) {
         const int64_t planes = shape->maximum ? 0 : shape->counted[0][z];
-        for (int64_t y = 0; y < shape->output[1]; y++, to += shape->output[2]) {
+        for (int64_t y = 0, rows = 1; y < shape->output[1]; y += rows) {
             if (few) pool_windows(job, map, z, y);
-            else if (shape->by_lines) pool_lines(job, map, z, y, line);
+            else if (shape->by_lines) rows = pool_lines(job, map, z, y, line);
             else pool_row(job, map, z, y);
-            if (!shape->maximum && !shape->sums) divide_row(shape, planes * shape->counted[1][y], to);
+            for (int64_t i = y; i < y + rows; i++, to += shape->output[2])
+                if (divides) divide_row(shape, planes * shape->counted[1][i], to);
         }
     }
+}
+
+/* How many rows of outputs see the same lines of their windows as this one, itself and those after it. False when memory runs out. */
+static bool find_same(pool *shape, base_arena *arena) {
+    const rt_part *inside = shape->inside[1];
+    shape->same = BASE_ARRAY(arena, int64_t, (size_t)shape->output[1]);
+    for (int64_t i = shape->output[1] - 1; shape->same && i >= 0; i--) {
+        const bool last = i + 1 == shape->output[1] || inside[i].low != inside[i + 1].low ||
+                          inside[i].high != inside[i + 1].high ||
+                          (!shape->maximum && taps_counted(shape, 1, i) != taps_counted(shape, 1, i + 1));
+        shape->same[i] = last ? 1 : shape->same[i + 1] + 1;
+    }
+    return shape->same != NULL;
 }
 
 /* False when memory runs out. */
@@ -445,6 +479,7 @@ static bool find_parts(pool *shape, base_arena *arena) {
         shape->inside[d] = BASE_ARRAY(arena, rt_part, (size_t)count);
         if (!shape->inside[d]) return false;
         for (int64_t i = 0; i < count && d < 2; i++) shape->inside[d][i] = taps_inside(shape, d, i);
+        if (d == 1 && !find_same(shape, arena)) return false;
         if (shape->maximum) continue;
         shape->counted[d] = BASE_ARRAY(arena, int64_t, (size_t)shape->output[d]);
         if (!shape->counted[d]) return false;
@@ -533,8 +568,12 @@ static void pool_lines_halves(const pool_job *job, int64_t map, int64_t z, int64
         }
     }
     const bool any = seen.low < seen.high && deep.low < deep.high;
-    rt_pool_rows_run(&shape->rows, lines, any ? deep.high - deep.low : 0, any ? seen.high - seen.low : 0,
-                     line, to);
+    rt_pool_run run = {.x = lines,
+                       .rows = 1,
+                       .planes = any ? deep.high - deep.low : 0,
+                       .lines = any ? seen.high - seen.low : 0};
+    divide_in_run(shape, z, y, &run);
+    rt_pool_rows_run(&shape->rows, &run, line, to);
 }
 
 /* A row of outputs of 16 bits: the rows that it sees become floats one after the other. */
@@ -569,7 +608,7 @@ static void pool_map_halves(const pool_job *job, int64_t map, float *padded) {
             for (int64_t y = 0; y < shape->output[1]; y++, row += shape->output[2]) {
                 if (shape->by_lines) pool_lines_halves(job, map, z, y, padded, to);
                 else pool_row_halves(job, map, z, y, to);
-                if (!shape->maximum && !shape->sums)
+                if (!shape->maximum && !shape->sums && !rows_divide(shape))
                     divide_row(shape, shape->counted[0][z] * shape->counted[1][y], to);
                 rt_half_store(shape->dtype, row, to, shape->output[2]);
             }

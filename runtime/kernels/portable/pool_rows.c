@@ -54,89 +54,149 @@ POOL(sums_avx2, __attribute__((target("avx2"))), 8, SUM, 0)
 #if defined(__x86_64__) && defined(__GNUC__)
 /* ---- in registers, for strides of one and two; others take of all positions what they need ----------------------------------------------------------- */
 
-/* What is left of a line of the map is made one vector after the other. With a stride of two each pair of vectors becomes its even and its
- * odd positions, so that the windows of successive outputs see successive lanes in either case: those of a vector and of the next one. */
+/* What is left of a line of the map is made one vector after the other, from its beginning on, so that vectors lie as the map does. With a
+ * stride of two each pair of vectors becomes its even and its odd positions, so that the windows of successive outputs see successive
+ * lanes in either case: those of a vector and of the one before or after it. */
 #define WIDE __attribute__((target("avx512f")))
+#define INLINE WIDE static inline __attribute__((always_inline))
 enum { WIDE_LANES = 16 };
 
-WIDE static inline __m512 sum_wide(__m512 value, __m512 best) {
-    return _mm512_add_ps(best, value);
+/* NUMBERS: the largest where nothing is a NaN, which is told; half as many instructions. */
+typedef enum wide_kind { SUMS, LARGEST, NUMBERS } wide_kind;
+
+INLINE __m512 joined(wide_kind kind, __m512 value, __m512 best) {
+    return kind == SUMS      ? _mm512_add_ps(best, value)
+           : kind == LARGEST ? rt_larger_16(value, best)
+                             : _mm512_max_ps(value, best);
 }
 
-/* `from` + n for n lanes: those of a, then those of b. */
-WIDE static inline __m512 shifted(__m512 a, __m512 b, int64_t from) {
-    const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-    return from == 0 ? a
-                     : _mm512_permutex2var_ps(a, _mm512_add_epi32(lanes, _mm512_set1_epi32((int)from)), b);
+INLINE __m512 neutral_of(wide_kind kind) {
+    return _mm512_set1_ps(kind == SUMS ? 0.0f : -INFINITY);
 }
 
-/* The lanes of a vector from position `first` of a line on that lie in the line. */
-static inline __mmask16 lanes_inside(int64_t first, int64_t width) {
-    return (__mmask16)(rt_first_lanes_16(width - first) & ~rt_first_lanes_16(-first));
+/* The lanes of the last vector of a row. */
+static inline __mmask16 last_lanes(int64_t width) {
+    return (__mmask16)rt_first_lanes_16((width - 1) % WIDE_LANES + 1);
 }
 
-#define POOL_WIDE(name, ADD, NEUTRAL)                                                                        \
-    WIDE static inline __attribute__((always_inline)) __m512 name##_lines(                                   \
-        const rt_pool_rows *p, const float *x, int64_t planes, int64_t lines, int64_t first) {               \
-        const __m512 neutral = _mm512_set1_ps(NEUTRAL);                                                      \
-        const __mmask16 some = lanes_inside(first, p->width);                                                \
-        __m512 best = neutral;                                                                               \
-        if (!some) return best;                                                                              \
-        for (int64_t z = 0; z < planes; z++) {                                                               \
-            const float *at = x + z * p->plane + first;                                                      \
-            for (int64_t k = 0; k < lines; k++)                                                              \
-                best = ADD(_mm512_mask_loadu_ps(neutral, some, at + k * p->step), best);                     \
-        }                                                                                                    \
-        return best;                                                                                         \
-    }                                                                                                        \
-    WIDE static inline __attribute__((always_inline)) void name##_row(                                       \
-        const rt_pool_rows *p, const float *x, int64_t planes, int64_t lines, int64_t kernel, float *to) {   \
-        const int64_t outputs = p->outputs;                                                                  \
-        int64_t first = -p->padding;                                                                         \
-        if (p->stride == 1) {                                                                                \
-            __m512 here = name##_lines(p, x, planes, lines, first);                                          \
-            for (int64_t i = 0; i < outputs; i += WIDE_LANES) {                                              \
-                first += WIDE_LANES;                                                                         \
-                const __m512 next = name##_lines(p, x, planes, lines, first);                                \
-                __m512 best = here;                                                                          \
-                for (int64_t k = 1; k < kernel; k++) best = ADD(shifted(here, next, k * p->dilation), best); \
-                _mm512_mask_storeu_ps(to + i, lanes_inside(i, outputs), best);                               \
-                here = next;                                                                                 \
-            }                                                                                                \
-            return;                                                                                          \
-        }                                                                                                    \
-        const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);    \
-        const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));                                    \
-        __m512 here[2], next[2], a = name##_lines(p, x, planes, lines, first),                               \
-                                 b = name##_lines(p, x, planes, lines, first + WIDE_LANES);                  \
-        here[0] = _mm512_permutex2var_ps(a, even, b);                                                        \
-        here[1] = _mm512_permutex2var_ps(a, odd, b);                                                         \
-        for (int64_t i = 0; i < outputs; i += WIDE_LANES) {                                                  \
-            first += 2 * WIDE_LANES;                                                                         \
-            a = name##_lines(p, x, planes, lines, first);                                                    \
-            b = name##_lines(p, x, planes, lines, first + WIDE_LANES);                                       \
-            next[0] = _mm512_permutex2var_ps(a, even, b);                                                    \
-            next[1] = _mm512_permutex2var_ps(a, odd, b);                                                     \
-            __m512 best = here[0];                                                                           \
-            for (int64_t k = 1; k < kernel; k++) {                                                           \
-                const int64_t from = k * p->dilation;                                                        \
-                best = ADD(from % 2 ? shifted(here[1], next[1], from / 2)                                    \
-                                    : shifted(here[0], next[0], from / 2),                                   \
-                           best);                                                                            \
-            }                                                                                                \
-            _mm512_mask_storeu_ps(to + i, lanes_inside(i, outputs), best);                                   \
-            here[0] = next[0];                                                                               \
-            here[1] = next[1];                                                                               \
-        }                                                                                                    \
-    }                                                                                                        \
-    /* Usual windows are constants. */                                                                       \
-    WIDE static void name(const rt_pool_rows *p, const float *x, int64_t planes, int64_t lines, float *to) { \
-        if (planes == 1 && lines == 2 && p->kernel == 2) name##_row(p, x, 1, 2, 2, to);                      \
-        else if (planes == 1 && lines == 3 && p->kernel == 3) name##_row(p, x, 1, 3, 3, to);                 \
-        else name##_row(p, x, planes, lines, p->kernel, to);                                                 \
+/* What windows see at positions `first` on, of which `some` are there in the last vector. Lanes of *none become set where one of the lines
+ * from `fresh` on is a NaN. */
+INLINE __m512 lines_wide(wide_kind kind, const rt_pool_rows *p, const float *x, int64_t planes, int64_t lines,
+                         int64_t first, __mmask16 some, int64_t fresh, __mmask16 *none) {
+    const __m512 neutral = neutral_of(kind);
+    const int64_t rest = p->width - first;
+    __m512 best = neutral;
+    if (rest <= 0) return best;
+    for (int64_t z = 0; z < planes; z++) {
+        const float *at = x + z * p->plane + first;
+        for (int64_t k = 0; k < lines; k++, at += p->step) {
+            const __m512 value =
+                rest >= WIDE_LANES ? _mm512_loadu_ps(at) : _mm512_mask_loadu_ps(neutral, some, at);
+            if (kind == NUMBERS && k >= fresh)
+                *none = _mm512_kor(*none, _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q));
+            best = kind == NUMBERS && z == 0 && k == 0 ? value : joined(kind, value, best);
+        }
     }
-POOL_WIDE(largest_wide, rt_larger_16, -INFINITY)
-POOL_WIDE(sums_wide, sum_wide, 0)
+    return best;
+}
+
+/* Three vectors in a row, of every position or of every other one. */
+typedef struct lanes_in_row {
+    __m512 before, here, next;
+} lanes_in_row;
+
+/* `from` + n for n lanes of the middle one, with `from` from -16 to 16. */
+INLINE __m512 shifted(const lanes_in_row *of, int64_t from) {
+    const __m512i lanes =
+        _mm512_add_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
+                         _mm512_set1_epi32((int)(from < 0 ? from + WIDE_LANES : from)));
+    return from == 0  ? of->here
+           : from < 0 ? _mm512_permutex2var_ps(of->before, lanes, of->here)
+                      : _mm512_permutex2var_ps(of->here, lanes, of->next);
+}
+
+/* Rows of outputs, the lines of which begin `step` floats after those of the one before. Whether something was a NaN, of NUMBERS. */
+INLINE bool rows_of_kind(wide_kind kind, const rt_pool_rows *p, const rt_pool_run *run, int64_t planes,
+                         int64_t lines, int64_t kernel, int64_t dilation, int64_t padding, int64_t stride,
+                         float *to) {
+    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    const int64_t outputs = p->outputs;
+    const __mmask16 some = last_lanes(p->width), wanted = last_lanes(outputs);
+    const __m512i others = _mm512_set1_epi32(run->others);
+    const float *x = run->x;
+    int64_t fresh = 0; /* the first line that the row before has not seen */
+    __mmask16 none = 0;
+    for (int64_t row = 0; row < run->rows; row++, x += run->step, to += outputs) {
+        lanes_in_row of[2];
+        of[0].here = of[1].here = of[0].next = of[1].next = neutral_of(kind);
+        for (int64_t i = -WIDE_LANES; i < outputs; i += WIDE_LANES) {
+            const int64_t first = (i + WIDE_LANES) * stride;
+            const __m512 a = lines_wide(kind, p, x, planes, lines, first, some, fresh, &none);
+            for (int s = 0; s < stride; s++) {
+                of[s].before = of[s].here;
+                of[s].here = of[s].next;
+                of[s].next = a;
+            }
+            if (stride == 2) {
+                const __m512 b =
+                    lines_wide(kind, p, x, planes, lines, first + WIDE_LANES, some, fresh, &none);
+                of[0].next = _mm512_permutex2var_ps(a, even, b);
+                of[1].next = _mm512_permutex2var_ps(a, odd, b);
+            }
+            if (i < 0) continue;
+            __m512 best = neutral_of(kind);
+            for (int64_t k = 0; k < kernel; k++) {
+                /* The quotient is rounded down. */
+                const int64_t from = k * dilation - padding, part = from & (stride - 1);
+                const __m512 value = shifted(&of[part], (from - part) / stride);
+                best = k == 0 ? value : joined(kind, value, best);
+            }
+            if (kind == SUMS && run->counts) {
+                const __m512i count = _mm512_mullo_epi32(
+                    _mm512_maskz_loadu_epi32(i + WIDE_LANES <= outputs ? 0xffff : wanted, run->counts + i),
+                    others);
+                best = _mm512_div_ps(best, _mm512_cvtepi32_ps(_mm512_max_epi32(count, _mm512_set1_epi32(1))));
+            }
+            if (i + WIDE_LANES <= outputs) _mm512_storeu_ps(to + i, best);
+            else _mm512_mask_storeu_ps(to + i, wanted, best);
+        }
+        if (run->step == p->step) fresh = lines - 1;
+    }
+    return none != 0;
+}
+
+/* Windows of SIZE x SIZE at a distance of one are constants, at margins their rows. */
+#define USUAL(SIZE, PADDING)                                                                                 \
+    if (usual && p->kernel == SIZE && p->padding == PADDING)                                                 \
+        return run->lines == SIZE ? rows_of_kind(kind, p, run, 1, SIZE, SIZE, 1, PADDING, stride, to)        \
+                                  : rows_of_kind(kind, p, run, 1, run->lines, SIZE, 1, PADDING, stride, to);
+INLINE bool rows_wide(wide_kind kind, const rt_pool_rows *p, const rt_pool_run *run, int64_t stride,
+                      float *to) {
+    const bool usual = run->planes == 1 && p->dilation == 1;
+    USUAL(2, 0)
+    USUAL(3, 1)
+    USUAL(5, 2)
+    return rows_of_kind(kind, p, run, run->planes, run->lines, p->kernel, p->dilation, p->padding, stride,
+                        to);
+}
+
+WIDE static void largest_wide(const rt_pool_rows *p, const rt_pool_run *run, float *to) {
+    if (!(p->stride == 1 ? rows_wide(NUMBERS, p, run, 1, to) : rows_wide(NUMBERS, p, run, 2, to))) return;
+    if (p->stride == 1)
+        rows_of_kind(LARGEST, p, run, run->planes, run->lines, p->kernel, p->dilation, p->padding, 1, to);
+    else rows_of_kind(LARGEST, p, run, run->planes, run->lines, p->kernel, p->dilation, p->padding, 2, to);
+}
+
+WIDE static void sums_wide(const rt_pool_rows *p, const rt_pool_run *run, float *to) {
+    if (p->stride == 1) rows_wide(SUMS, p, run, 1, to);
+    else rows_wide(SUMS, p, run, 2, to);
+}
+
+/* The lanes of a vector that are among the first `count`. */
+static inline __mmask16 lanes_inside(int64_t first, int64_t count) {
+    return (__mmask16)(rt_first_lanes_16(count - first) & ~rt_first_lanes_16(-first));
+}
 
 /* to[i] = all[i * stride], of strides up to four: what is read lies in four vectors. */
 WIDE static void take_wide(const float *all, int64_t stride, int64_t count, float *to) {
@@ -157,10 +217,10 @@ WIDE static void take_wide(const float *all, int64_t stride, int64_t count, floa
     }
 }
 
-/* Whether all that windows see of successive outputs lies in two vectors. */
+/* Whether all that windows see of successive outputs lies in a vector and in one beside it. */
 static bool is_wide(const rt_pool_rows *p) {
-    const int64_t reach = (p->kernel - 1) * p->dilation;
-    return p->stride <= 4 && reach / (p->stride == 2 ? 2 : 1) <= WIDE_LANES &&
+    const int64_t most = WIDE_LANES * (p->stride == 2 ? 2 : 1);
+    return p->stride <= 4 && p->padding <= most && (p->kernel - 1) * p->dilation - p->padding <= most &&
            __builtin_cpu_supports("avx512f");
 }
 #endif
@@ -175,6 +235,7 @@ bool rt_pool_rows_prepare(rt_pool_rows *p) {
     p->line = (seen > there ? seen : there) + SLACK;
 #if defined(__x86_64__) && defined(__GNUC__)
     p->wide = is_wide(p);
+    p->divides = p->wide && p->stride <= 2;
 #endif
     return p->line <= RT_POOL_LINE;
 }
@@ -197,26 +258,34 @@ static void take(const float *all, int64_t stride, int64_t count, float *to) {
     for (; i < count; i++) to[i] = all[i * stride];
 }
 
-void rt_pool_rows_run(const rt_pool_rows *p, const float *x, int64_t planes, int64_t lines, float *line,
-                      float *to) {
+void rt_pool_rows_run(const rt_pool_rows *p, const rt_pool_run *run, float *line, float *to) {
     float all[RT_POOL_LINE];
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (p->wide) {
-        if (p->stride <= 2) {
-            (p->maximum ? largest_wide : sums_wide)(p, x, planes, lines, to);
-        } else {
-            rt_pool_rows every = *p; /* position */
-            every.stride = 1;
-            every.outputs = (p->outputs - 1) * p->stride + 1;
-            (p->maximum ? largest_wide : sums_wide)(&every, x, planes, lines, all);
-            take_wide(all, p->stride, p->outputs, to);
-        }
+    if (p->divides) {
+        (p->maximum ? largest_wide : sums_wide)(p, run, to);
         return;
     }
-    if (p->width >= 8 && __builtin_cpu_supports("avx2"))
-        (p->maximum ? largest_avx2 : sums_avx2)(p, x, planes, lines, line, all);
-    else
+    const bool avx2 = p->width >= 8 && __builtin_cpu_supports("avx2");
+    rt_pool_rows every = *p; /* position */
+    every.stride = 1;
+    every.outputs = (p->outputs - 1) * p->stride + 1;
 #endif
-        (p->maximum ? largest_plain : sums_plain)(p, x, planes, lines, line, all);
-    take(all, p->stride, p->outputs, to);
+    for (int64_t row = 0; row < run->rows; row++, to += p->outputs) {
+        const float *x = run->x + row * run->step;
+#if defined(__x86_64__) && defined(__GNUC__)
+        if (p->wide) {
+            rt_pool_run one = *run;
+            one.x = x;
+            one.rows = 1;
+            one.counts = NULL;
+            (p->maximum ? largest_wide : sums_wide)(&every, &one, all);
+            take_wide(all, p->stride, p->outputs, to);
+            continue;
+        }
+        if (avx2) (p->maximum ? largest_avx2 : sums_avx2)(p, x, run->planes, run->lines, line, all);
+        else
+#endif
+            (p->maximum ? largest_plain : sums_plain)(p, x, run->planes, run->lines, line, all);
+        take(all, p->stride, p->outputs, to);
+    }
 }

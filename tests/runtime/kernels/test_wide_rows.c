@@ -159,11 +159,11 @@ static void windows_along_rows(void **state) {
         uint64_t seed = round * 104729;
         const bool average = round % 2, include = round % 4 == 1;
         const op_dtype dtype = dtypes[round % 3];
-        const int64_t kernel[2] = {random_range(&seed, 1, 4), random_range(&seed, 1, round % 5 ? 5 : 20)},
+        const int64_t kernel[2] = {random_range(&seed, 1, 5), random_range(&seed, 1, round % 5 ? 5 : 20)},
                       stride[2] = {random_range(&seed, 1, 3), random_range(&seed, 1, 5)},
                       dilation[2] = {1, average || round % 3 ? 1 : random_range(&seed, 1, 4)},
                       pad[2] = {random_range(&seed, 0, kernel[0] / 2), random_range(&seed, 0, kernel[1] / 2)},
-                      input[2] = {random_range(&seed, 4, 7),
+                      input[2] = {random_range(&seed, 5, 9),
                                   (kernel[1] - 1) * dilation[1] + random_range(&seed, 1, 100)};
         application app;
         application_init(&app, average ? OP_AVERAGE_POOL : OP_MAX_POOL);
