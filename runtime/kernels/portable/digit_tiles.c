@@ -236,6 +236,19 @@ bool rt_digit_rows(const rt_digit_product *product, const float *x, int64_t rows
 
 /* ---- columns --------------------------------------------------------------------------------------------- */
 
+/* Lines of memory that are wanted next, some of which are asked for with each span: a processor forgets what it is asked for in too large a
+ * number, and weights of many columns lie in too many places for it to ask by itself. */
+enum { LINES_OF_COLUMN = DEPTH / RT_ALIGNMENT + 1 /* scales */ };
+typedef struct ahead {
+    const void *lines[PANELS * COLUMNS * LINES_OF_COLUMN];
+    int count, asked, each;
+} ahead;
+
+INLINE void ask_for_some(ahead *next) {
+    const int end = next->count - next->asked < next->each ? next->count : next->asked + next->each;
+    for (; next->asked < end; next->asked++) __builtin_prefetch(next->lines[next->asked]);
+}
+
 /* Some depth of up to PANELS panels. */
 typedef struct unpacked {
     _Alignas(RT_ALIGNMENT) uint8_t weights[PANELS][DEPTH * COLUMNS * 2]; /* one byte each, or two */
@@ -243,6 +256,7 @@ typedef struct unpacked {
     _Alignas(RT_ALIGNMENT) float zeros[PANELS][MOST_SCALES][COLUMNS];
     int64_t spans;
     int64_t shift; /* block of a span: its number >> shift */
+    ahead next;
 } unpacked;
 
 /* What tiles add up: [panel][row][column], from one panel to the next: */
@@ -277,11 +291,12 @@ WITH_BYTES INLINE void scale_bytes(const char *x, const unpacked *u, int64_t b, 
 }
 
 /* Adds products of some spans of `rows` rows, which `x` holds with others, to `y`. */
-WITH_BYTES INLINE void add_bytes(const rt_digit_product *p, const char *x, const unpacked *u, int rows,
-                                 int panels, float *y) {
+WITH_BYTES INLINE void add_bytes(const rt_digit_product *p, const char *x, unpacked *u, int rows, int panels,
+                                 float *y) {
     const int64_t fours = p->span / QUAD;
     for (int64_t s = 0; s < u->spans; s++, x += record_bytes(p)) {
         const int64_t b = s >> u->shift;
+        ask_for_some(&u->next);
         __m512i sums[ROWS][PANELS];
         _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++)
             _Pragma("GCC unroll 3") for (int v = 0; v < panels; v++) sums[r][v] = _mm512_setzero_si512();
@@ -308,12 +323,12 @@ WITH_BYTES INLINE void add_bytes(const rt_digit_product *p, const char *x, const
 }
 
 /* The same of one panel's halves, in registers of eight, with words. */
-WITH_WORDS static void add_words(const rt_digit_product *p, const char *x, const unpacked *u, int panel,
-                                 float *y) {
+WITH_WORDS static void add_words(const rt_digit_product *p, const char *x, unpacked *u, int panel, float *y) {
     enum { SOME = 4, LANES = 8 };
     const int64_t pairs = p->span / 2;
     for (int64_t s = 0; s < u->spans; s++, x += record_bytes(p)) {
         const int64_t b = s >> u->shift;
+        ask_for_some(&u->next);
         for (int first = 0; first < ROWS; first += SOME) {
             __m256i sums[SOME][2];
             _Pragma("GCC unroll 4") for (int r = 0; r < SOME; r++)
@@ -349,10 +364,10 @@ WITH_WORDS static void add_words(const rt_digit_product *p, const char *x, const
     }
 }
 
-typedef void add_function(const rt_digit_product *p, const char *x, const unpacked *u, float *y);
+typedef void add_function(const rt_digit_product *p, const char *x, unpacked *u, float *y);
 #define ADD_BYTES(rows, panels)                                                                              \
-    WITH_BYTES static void add_##rows##_##panels(const rt_digit_product *p, const char *x,                   \
-                                                 const unpacked *u, float *y) {                              \
+    WITH_BYTES static void add_##rows##_##panels(const rt_digit_product *p, const char *x, unpacked *u,      \
+                                                 float *y) {                                                 \
         add_bytes(p, x, u, rows, panels, y);                                                                 \
     }
 ADD_BYTES(4, 1)
@@ -363,7 +378,7 @@ ADD_BYTES(8, 2)
 ADD_BYTES(8, 3)
 
 /* Adds products of `rows` rows, at most eight, and all panels. */
-static void add_rows(const rt_digit_product *p, const char *x, const unpacked *u, int64_t rows, int panels,
+static void add_rows(const rt_digit_product *p, const char *x, unpacked *u, int64_t rows, int panels,
                      float *y) {
     static add_function *const adders[2][PANELS] = {{add_4_1, add_4_2, add_4_3}, {add_8_1, add_8_2, add_8_3}};
     if (p->form == RT_DIGIT_BYTES) {
@@ -419,24 +434,27 @@ static void unpack_panel(const rt_digit_product *p, const rt_digit_weights *weig
                   blocks = (depth + p->block - 1) / p->block;
     const uint8_t *codes = weights->codes + column * row + from * p->bits / 8;
     unpack_codes(p, codes, row, count, depth, u->weights[to]);
-    for (int64_t b = 0; b < blocks; b++) {
+    if (count < COLUMNS) memset(u->scales[to], 0, (size_t)blocks * sizeof u->scales[to][0]);
+    rt_turn_words((const uint32_t *)(const void *)(weights->scales + column * p->blocks + first), p->blocks,
+                  count, blocks, (uint32_t *)(void *)u->scales[to], COLUMNS);
+    for (int64_t b = 0; b < blocks && !p->centred; b++)
         for (int64_t c = 0; c < COLUMNS; c++)
-            u->scales[to][b][c] = c < count ? weights->scales[(column + c) * p->blocks + first + b] : 0;
-        for (int64_t c = 0; c < COLUMNS && !p->centred; c++)
             u->zeros[to][b][c] =
                 c < count ? rt_zero_point(&weights->zeros, p->bits, p->blocks, column + c, first + b) : 0;
-    }
 }
 
-/* Asks for the weights that are wanted after a product: they lie in many places, and no processor asks for all of them by itself. */
-static void prefetch_panel(const rt_digit_product *p, const rt_digit_weights *weights, int64_t panel,
-                           int64_t from) {
-    const int64_t row = p->blocks * p->block * p->bits / 8, column = panel * COLUMNS,
-                  rest = (p->blocks * p->block - from), depth = rest < DEPTH ? rest : DEPTH;
-    for (int64_t c = column; c < column + COLUMNS && c < p->columns; c++) {
-        rt_prefetch(weights->codes + c * row + from * p->bits / 8, (size_t)(depth * p->bits / 8));
-        __builtin_prefetch(weights->scales + c * p->blocks + from / p->block);
+/* Columns from `column` on, whose weights from `from` on are unpacked next; `spans` come before. */
+static void list_ahead(const rt_digit_product *p, const rt_digit_weights *weights, int64_t column,
+                       int64_t end, int64_t from, int64_t spans, ahead *next) {
+    const int64_t row = p->blocks * p->block * p->bits / 8, first = from * p->bits / 8,
+                  most = DEPTH * p->bits / 8, bytes = row - first < most ? row - first : most;
+    next->count = next->asked = 0;
+    for (int64_t c = column; c < column + PANELS * COLUMNS && c < end; c++) {
+        const uint8_t *codes = weights->codes + c * row + first;
+        for (int64_t at = 0; at < bytes; at += RT_ALIGNMENT) next->lines[next->count++] = codes + at;
+        next->lines[next->count++] = weights->scales + c * p->blocks + from / p->block;
     }
+    next->each = (int)(next->count / spans + 1);
 }
 
 /* The results of some panels are whole. */
@@ -474,9 +492,9 @@ void rt_digit_columns(const rt_digit_product *product, const void *x, int64_t ro
             u.spans = depth / p->span;
             for (int v = 0; v < panels; v++) unpack_panel(p, weights, panel + v, from, depth, &u, v);
             const bool last = depth == rest;
-            for (int64_t v = panel + (last ? panels : 0); v < panel + panels + (last ? PANELS : 0) && v < end;
-                 v++)
-                prefetch_panel(p, weights, v, last ? 0 : from + depth);
+            const int64_t next = (panel + (last ? panels : 0)) * COLUMNS, after = end * COLUMNS;
+            list_ahead(p, weights, next, after < p->columns ? after : p->columns, last ? 0 : from + depth,
+                       (rows + ROWS - 1) / ROWS * u.spans, &u.next);
             for (int64_t row = 0; row < rows; row += ROWS) {
                 const char *own =
                     (const char *)x +
