@@ -6,6 +6,7 @@
  * computed. An axis that does not change has one source for each position, with weight 1.
  */
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
 #include "runtime/kernels/portable/spatial_view.h"
 #include <inttypes.h>
@@ -204,7 +205,8 @@ static void fill_tables(const resize_state *state, const op_tensor *inputs, uint
 typedef struct across {
     const int32_t *indices;
     const float *weights;
-    bool twice; /* each element of the input in its order, and twice: of nearest elements */
+    int64_t extent; /* of the input */
+    bool twice;     /* each element of the input in its order, and twice: of nearest elements */
 } across;
 
 static across fill_across(const resize_state *state, tap *tables) {
@@ -221,7 +223,7 @@ static across fill_across(const resize_state *state, tap *tables) {
             weights[k * width + x] = (float)from[x * state->taps + k].weight;
         }
     }
-    return (across){indices, weights, twice};
+    return (across){indices, weights, state->from[last], twice};
 }
 
 typedef struct term {
@@ -312,7 +314,89 @@ NEAREST_ROW(nearest_row_2, uint16_t)
 NEAREST_ROW(nearest_row_4, uint32_t)
 NEAREST_ROW(nearest_row_8, uint64_t)
 
-static void nearest_row(size_t element, const void *from, const across *by, int64_t width, void *to) {
+#if defined(__x86_64__) && defined(__GNUC__)
+#define WIDE __attribute__((target("avx512f")))
+enum { LANES = 16 };
+
+/* Each of `count` words twice, and the whole row `rows` times. */
+WIDE static void twice_512(const uint32_t *from, int64_t count, uint32_t *to, int64_t rows) {
+    const __m512i low = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0),
+                  high = _mm512_add_epi32(low, _mm512_set1_epi32(LANES / 2));
+    for (int64_t i = 0; i < count; i += LANES) {
+        const __m512i words = _mm512_maskz_loadu_epi32(rt_first_lanes_16(count - i), from + i),
+                      front = _mm512_permutexvar_epi32(low, words),
+                      back = _mm512_permutexvar_epi32(high, words);
+        uint32_t *y = to + 2 * i;
+        for (int64_t row = 0; row < rows; row++, y += 2 * count) {
+            if (i + LANES <= count) {
+                _mm512_storeu_si512(y, front);
+                _mm512_storeu_si512(y + LANES, back);
+            } else {
+                _mm512_mask_storeu_epi32(y, rt_first_lanes_16(2 * (count - i)), front);
+                _mm512_mask_storeu_epi32(y + LANES, rt_first_lanes_16(2 * (count - i) - LANES), back);
+            }
+        }
+    }
+}
+
+/* Four vectors of a row, or where it is not `far` two: the elements at these places of them. */
+WIDE static inline __m512 picked_512(const __m512 parts[4], bool far, __m512i at) {
+    const __m512 near = _mm512_permutex2var_ps(parts[0], at, parts[1]);
+    if (!far) return near;
+    return _mm512_mask_mov_ps(near, _mm512_cmpge_epi32_mask(at, _mm512_set1_epi32(2 * LANES)),
+                              _mm512_permutex2var_ps(parts[2], at, parts[3]));
+}
+
+/* The same of `some` outputs from x on, which read places from `first` to `last` of the row. */
+WIDE static inline __m512 blended_512(const float *from, const across *a, int64_t width, int64_t x,
+                                      __mmask16 some, int64_t first, int64_t last) {
+    const __m512i low = _mm512_maskz_loadu_epi32(some, a->indices + x),
+                  high = _mm512_maskz_loadu_epi32(some, a->indices + width + x),
+                  begin = _mm512_set1_epi32((int)first);
+    const int64_t seen = last - first + 1;
+    const bool far = seen > 2 * LANES;
+    __m512 of_low, of_high, parts[4];
+    if (seen > 4 * LANES) {
+        of_low = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), some, low, from, sizeof *from);
+        of_high = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), some, high, from, sizeof *from);
+    } else {
+        from += first;
+        if (first + 4 * LANES <= a->extent) {
+            for (int k = 0; k < 4; k++) parts[k] = _mm512_loadu_ps(from + k * LANES);
+        } else {
+            for (int k = 0; k < 4; k++)
+                parts[k] = _mm512_maskz_loadu_ps(rt_first_lanes_16(seen - k * LANES), from + k * LANES);
+        }
+        of_low = picked_512(parts, far, _mm512_sub_epi32(low, begin));
+        of_high = picked_512(parts, far, _mm512_sub_epi32(high, begin));
+    }
+    const __m512 w = _mm512_maskz_loadu_ps(some, a->weights + x),
+                 rest = _mm512_maskz_loadu_ps(some, a->weights + width + x),
+                 sum = _mm512_add_ps(_mm512_setzero_ps(), _mm512_mul_ps(w, of_low));
+    return _mm512_add_ps(sum, _mm512_mul_ps(rest, of_high));
+}
+
+/* blend_line with what lies near to each other read in vectors: places do not fall along a row. */
+WIDE static void blend_line_512(const float *from, const across *a, int64_t width, float *line) {
+    const int32_t *left = a->indices, *right = left + width;
+    int64_t x = 0;
+    for (; x + LANES <= width; x += LANES)
+        _mm512_storeu_ps(line + x, blended_512(from, a, width, x, 0xffff, left[x], right[x + LANES - 1]));
+    if (x == width) return;
+    const __mmask16 some = rt_first_lanes_16(width - x);
+    _mm512_mask_storeu_ps(line + x, some, blended_512(from, a, width, x, some, left[x], right[width - 1]));
+}
+#endif
+
+/* A row of the output, `rows` times. */
+static void nearest_rows(size_t element, const void *from, const across *by, int64_t width, void *to,
+                         int64_t rows) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (by->twice && element == sizeof(uint32_t) && __builtin_cpu_supports("avx512f")) {
+        twice_512(from, width / 2, to, rows);
+        return;
+    }
+#endif
     switch (element) {
     case 1:
         nearest_row_1(from, by, width, to);
@@ -331,6 +415,8 @@ static void nearest_row(size_t element, const void *from, const across *by, int6
             memcpy((char *)to + (size_t)x * element, (const char *)from + (size_t)by->indices[x] * element,
                    element);
     }
+    const size_t bytes = (size_t)width * element;
+    for (int64_t row = 1; row < rows; row++) memcpy((char *)to + (size_t)row * bytes, to, bytes);
 }
 
 /* One row of the input, blended and added with a weight. */
@@ -364,11 +450,21 @@ typedef struct blended {
     float lines[2][KEPT_ROW];
 } blended;
 
-RT_CLONES static void blend_line(const float *from, across a, int64_t width, float *line) {
+RT_CLONES static void blend_line_any(const float *from, across a, int64_t width, float *line) {
     const int32_t *i = a.indices;
     const float *w = a.weights;
     RT_VECTOR for (int64_t x = 0; x < width; x++) line[x] =
         0 + w[x] * from[i[x]] + w[width + x] * from[i[width + x]];
+}
+
+static void blend_line(const float *from, across a, int64_t width, float *line) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx512f")) {
+        blend_line_512(from, &a, width, line);
+        return;
+    }
+#endif
+    blend_line_any(from, a, width, line);
 }
 
 RT_CLONES static void add_lines(const float *a, const float *b, int64_t width, float of_a, float of_b,
@@ -490,19 +586,27 @@ static const char *nearest_from(const resize_context *context, int32_t axes, int
     return (const char *)context->from + (size_t)offset * state->element;
 }
 
-/* Rows of nearest elements. One that comes from where the one before it did is copied from that. */
+/* Rows of nearest elements. Those that come from the same place are made once. */
 static void run_nearest(void *user, int64_t begin, int64_t end) {
     const resize_context *context = user;
     const resize_state *state = context->state;
     const int64_t width = state->to[state->rank - 1];
     const size_t bytes = (size_t)width * state->element;
-    const char *before = NULL;
-    for (int64_t row = begin; row < end; row++) {
-        const char *from = nearest_from(context, state->rank - 1, row);
-        char *to = (char *)context->to + (size_t)row * bytes;
-        if (from == before) memcpy(to, to - bytes, bytes);
-        else nearest_row(state->element, from, &context->across, width, to);
-        before = from;
+    /* Rows of one image differ along one axis alone. */
+    const int32_t axis = state->rank > 1 ? state->rank - 2 : 0;
+    const int64_t high = state->rank > 1 ? state->to[axis] : 1;
+    const tap *table = context->tables + state->tables[axis];
+    const char *image = NULL;
+    int64_t rows = 1, line = begin % high;
+    for (int64_t row = begin; row < end; row += rows, line = line + rows < high ? line + rows : 0) {
+        if (!image || line == 0) image = nearest_from(context, axis, row / high);
+        const char *from = image;
+        if (state->rank > 1) from += (size_t)(table[line].index * state->strides[axis]) * state->element;
+        for (rows = 1;
+             row + rows < end && line + rows < high && table[line + rows].index == table[line].index;)
+            rows++;
+        nearest_rows(state->element, from, &context->across, width, (char *)context->to + (size_t)row * bytes,
+                     rows);
     }
 }
 

@@ -31,12 +31,13 @@ static void floats_are_resized_as_doubles(void **state) {
     static const char *const modes[] = {"nearest", "linear", "cubic"};
     static const char *const coordinates[] = {"half_pixel", "pytorch_half_pixel", "align_corners",
                                               "asymmetric"};
-    for (uint64_t round = 1; round <= 120; round++) {
+    for (uint64_t round = 1; round <= 180; round++) {
         uint64_t seed = round * 7919;
+        const bool wide = round > 120;
         int64_t from[3], to[3];
         for (int i = 0; i < 3; i++) {
-            from[i] = random_range(&seed, 1, i == 2 ? 50 : 5);
-            to[i] = i == 0 ? from[0] : random_range(&seed, 1, i == 2 ? 90 : 8);
+            from[i] = random_range(&seed, 1, i < 2 ? 5 : wide ? 700 : 50);
+            to[i] = i == 0 ? from[0] : random_range(&seed, 1, i < 2 ? 8 : wide ? 250 : 90);
         }
         application single, twice;
         const char *mode = modes[round % 3], *how = coordinates[round / 3 % 4];
