@@ -199,6 +199,47 @@ static void remainder_float_single(void *to, const void *left, const void *right
     *(float *)to = fmodf(*(const float *)left, *(const float *)right);
 }
 
+/* Whether all these numbers have an absolute value of 31 bits, as which they are in `to`. */
+RT_CLONES static bool narrowed(const int64_t *restrict from, int64_t count, int32_t *restrict to) {
+    uint64_t others = 0;
+    for (int64_t i = 0; i < count; i++) {
+        others |= ((uint64_t)from[i] + INT32_MAX) > 2 * (uint64_t)INT32_MAX;
+        to[i] = (int32_t)((uint64_t)from[i] & UINT32_MAX);
+    }
+    return others == 0;
+}
+
+RT_CLONES static void widen(const int32_t *restrict from, int64_t count, int64_t *restrict to) {
+    for (int64_t i = 0; i < count; i++) to[i] = from[i];
+}
+
+/* Quotients and remainders of 64 bits: of operands that have no more than 32, many at a time; the others one after the other. */
+static void divide_some(binary_function *narrow, binary_function *wide, void *to, const void *left,
+                        const void *right, int64_t count, binary_mode mode) {
+    int32_t a[SOME], b[SOME], c[SOME];
+    for (int64_t first = 0; first < count; first += SOME) {
+        const int64_t some = count - first < SOME ? count - first : SOME;
+        const int64_t *x = (const int64_t *)left + (mode == LEFT_SINGLE ? 0 : first),
+                      *y = (const int64_t *)right + (mode == RIGHT_SINGLE ? 0 : first);
+        int64_t *z = (int64_t *)to + first;
+        if (narrowed(x, mode == LEFT_SINGLE ? 1 : some, a) &&
+            narrowed(y, mode == RIGHT_SINGLE ? 1 : some, b)) {
+            narrow(c, a, b, some, mode);
+            widen(c, some, z);
+        } else {
+            wide(z, x, y, some, mode);
+        }
+    }
+}
+#define DIVIDE_SOME(name)                                                                                    \
+    static void name##_long(void *to, const void *left, const void *right, int64_t count,                    \
+                            binary_mode mode) {                                                              \
+        divide_some(name##_int32, name##_int64, to, left, right, count, mode);                               \
+    }
+DIVIDE_SOME(divide)
+DIVIDE_SOME(modulo)
+DIVIDE_SOME(remainder)
+
 typedef struct binary_entry {
     binary_function *function;
     single_function *single;
@@ -209,6 +250,10 @@ typedef struct binary_entry {
 #define ROW_SIGNED(name)                                                                                     \
     ENTRY(OP_INT8, name##_int8), ENTRY(OP_INT16, name##_int16), ENTRY(OP_INT32, name##_int32),               \
         ENTRY(OP_INT64, name##_int64)
+/* The same of what divides. */
+#define ROW_DIVIDED(name)                                                                                    \
+    ENTRY(OP_INT8, name##_int8), ENTRY(OP_INT16, name##_int16),                                              \
+        ENTRY(OP_INT32, name##_int32), [OP_INT64] = {name##_long, name##_int64_single}
 #define ROW_UNSIGNED(name)                                                                                   \
     ENTRY(OP_UINT8, name##_uint8), ENTRY(OP_UINT16, name##_uint16), ENTRY(OP_UINT32, name##_uint32),         \
         ENTRY(OP_UINT64, name##_uint64)
@@ -224,11 +269,11 @@ static const binary_row rows[OP_CODE_COUNT] = {
     [OP_ADD] = {true, {ROW_NUMBERS(add)}},
     [OP_SUB] = {true, {ROW_NUMBERS(subtract)}},
     [OP_MUL] = {true, {ROW_NUMBERS(multiply)}},
-    [OP_DIV] = {false, {ROW_NUMBERS(divide)}},
+    [OP_DIV] = {false, {ROW_REAL(divide), ROW_DIVIDED(divide), ROW_UNSIGNED(divide)}},
     [OP_POW] = {false, {ROW_REAL(power), ENTRY(OP_INT32, power_int32), ENTRY(OP_INT64, power_int64)}},
     [OP_MIN] = {true, {ROW_NUMBERS(minimum)}},
     [OP_MAX] = {true, {ROW_NUMBERS(maximum)}},
-    [OP_MOD] = {false, {ROW_REAL(remainder), ROW_SIGNED(modulo), ROW_UNSIGNED(modulo)}},
+    [OP_MOD] = {false, {ROW_REAL(remainder), ROW_DIVIDED(modulo), ROW_UNSIGNED(modulo)}},
     [OP_PRELU] = {true,
                   {ROW_REAL(prelu), ENTRY(OP_INT32, prelu_int32), ENTRY(OP_INT64, prelu_int64),
                    ENTRY(OP_UINT32, prelu_uint32), ENTRY(OP_UINT64, prelu_uint64)}},
@@ -246,7 +291,7 @@ static const binary_row rows[OP_CODE_COUNT] = {
 };
 
 /* Mod of integers with fmod = 1; that of unsigned ones is the same either way. */
-static const binary_entry remainders[OP_DTYPE_COUNT] = {ROW_SIGNED(remainder)};
+static const binary_entry remainders[OP_DTYPE_COUNT] = {ROW_DIVIDED(remainder)};
 
 static binary_entry find(const op_call *call) {
     op_dtype dtype = call->inputs[0].type.dtype;

@@ -3,6 +3,7 @@
  * where registers begin, end and are not full, with NaNs and the ends of ranges among the numbers: what loops give that are written here. */
 #include "runtime/kernels/portable/kernels.h"
 #include "tests/support/application.h"
+#include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
 #include <string.h>
@@ -376,6 +377,48 @@ static void remainders_of_integers(void **state) {
     }
 }
 
+/* Of 64 bits: stretches of numbers of which all, or all but one, or few have no more than 32; either operand may be one number. */
+static void remainders_of_long_integers(void **state) {
+    (void)state;
+    static const int64_t ends[] = {0,         1,         -1,        7,         -7,
+                                   INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, (int64_t)INT32_MAX + 1};
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round * 86028121;
+        const op_code code = round % 3 ? OP_MOD : OP_DIV;
+        const bool truncated = round % 3 == 2;
+        const int64_t count = random_range(&seed, 1, 700), one = random_range(&seed, 0, 5);
+        const int64_t counts[2] = {one == 0 ? 1 : count, one == 1 ? 1 : count};
+        application app;
+        application_init(&app, code);
+        int64_t *operands[2];
+        for (int k = 0; k < 2; k++) {
+            operands[k] = application_input(&app, OP_INT64, 1, DIMS(counts[k]));
+            for (int64_t i = 0; i < counts[k]; i++)
+                operands[k][i] = (int32_t)random_next(&seed) >> random_range(&seed, 0, 31);
+            for (uint64_t i = 0; i < round % 7; i++)
+                operands[k][random_range(&seed, 0, counts[k] - 1)] =
+                    random_range(&seed, 0, 2) ? ends[random_range(&seed, 0, 9)] : (int64_t)random_next(&seed);
+        }
+        if (truncated) application_integer(&app, "fmod", 1);
+        application_run(&app, "portable.elementwise_binary", 1);
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t a = operands[0][one == 0 ? 0 : i], b = operands[1][one == 1 ? 0 : i];
+            const bool safe = b != 0 && b != -1;
+            const int64_t want = code == OP_DIV ? (safe     ? a / b
+                                                   : b == 0 ? 0
+                                                            : (int64_t)(0 - (uint64_t)a))
+                                 : !safe        ? 0
+                                 : truncated    ? a % b
+                                                : floored(a, b),
+                          got = ((const int64_t *)app.outputs[0].data)[i];
+            if (got != want)
+                fail_msg("round %d: %" PRId64 " by %" PRId64 " is %" PRId64 ", not %" PRId64, (int)round, a,
+                         b, got, want);
+        }
+        application_free(&app);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_of_halves),
                                        cmocka_unit_test(sums_of_some_columns),
@@ -386,6 +429,7 @@ int main(void) {
                                        cmocka_unit_test(tiles_repeat),
                                        cmocka_unit_test(floats_become_integers),
                                        cmocka_unit_test(remainders_of_floats),
-                                       cmocka_unit_test(remainders_of_integers)};
+                                       cmocka_unit_test(remainders_of_integers),
+                                       cmocka_unit_test(remainders_of_long_integers)};
     return cmocka_run_group_tests_name("wide_rows", tests, NULL, NULL);
 }
