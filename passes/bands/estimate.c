@@ -17,7 +17,7 @@ typedef struct kind_cost {
     double faster;  /* so many products in the time of one of floats; 0: one */
 } kind_cost;
 
-/* Convolutions by their windows (GROUPS: pointwise ones in groups; PLANES: of each channel by itself, whose image lies by itself),
+/* Convolutions by their windows (INTEGERS_ARRANGED: those of integers whose filters need not be copied, GROUPS: pointwise ones in groups; PLANES: of each channel by itself, whose image lies by itself),
  * pools, views (a copy at most), products, products whose kernel puts the right matrix in order each time, and all else. */
 typedef enum kind {
     DENSE,
@@ -27,6 +27,7 @@ typedef enum kind {
     DEPTHWISE,
     PLANES,
     INTEGERS,
+    INTEGERS_ARRANGED,
     INTEGERS_DEPTHWISE,
     POOL,
     VIEW,
@@ -65,6 +66,7 @@ static const band_rates narrow = {.products = 50e9,
                                             [DEPTHWISE] = {.moved = 10e9, .slower = 0.3},
                                             [PLANES] = {.moved = 10e9, .slower = 0.3},
                                             [INTEGERS] = {.moved = 10e9, .slower = 0.08},
+                                            [INTEGERS_ARRANGED] = {.moved = 10e9, .slower = 0.08},
                                             [INTEGERS_DEPTHWISE] = {.moved = 10e9, .slower = 0.3},
                                             [POOL] = {.moved = 10e9, .slower = 0.1},
                                             [VIEW] = {.moved = 10e9, .slower = 0.1},
@@ -93,6 +95,7 @@ static const band_rates wide = {.products = 125e9,
                                           [DEPTHWISE] = {0.17e-6, 60e9, 100e9, 0, 0},
                                           [PLANES] = {0.25e-6, 60e9, 4e9, 0, 0},
                                           [INTEGERS] = {0.5e-6, 15e9, 11e9, 0, 3},
+                                          [INTEGERS_ARRANGED] = {0.9e-6, 15e9, 40e9, 0, 3},
                                           [INTEGERS_DEPTHWISE] = {0.8e-6, 7e9, 0.27e9, 0, 1},
                                           [POOL] = {0.3e-6, 70e9, 0, 0, 0},
                                           [VIEW] = {0.1e-6, 400e9, 0, 0, 0},
@@ -153,7 +156,9 @@ static kind kind_of(const ir_node *node, const rt_kernel *kernel) {
         /* An image of one channel is seen by all filters. */
         const bool apart = shape->dims[1] == 1 && ir_input(node, 0)->type.shape.dims[1] > 1;
         if (node->code != OP_CONV && node->code != OP_CONV_TRANSPOSE)
-            return apart ? INTEGERS_DEPTHWISE : INTEGERS;
+            return apart                                      ? INTEGERS_DEPTHWISE
+                   : weights->type.layout == OP_LAYOUT_PACKED ? INTEGERS_ARRANGED
+                                                              : INTEGERS;
         if (apart) return kernel && strcmp(kernel->name, "portable.convolution") == 0 ? PLANES : DEPTHWISE;
         if (window == 1 && node->code == OP_CONV && shape->dims[1] < ir_input(node, 0)->type.shape.dims[1])
             return GROUPS;
@@ -281,7 +286,7 @@ band_estimate band_estimate_node(const ir_node *node, bool by_rows, double bytes
     own.innermost = rates->included ? 0 : slower_innermost(node, of) * (own.seconds + moved / cost->moved);
     own.far = far_seconds(rates, bytes);
     own.again = cost->call + (cost->weights > 0 ? weights / cost->weights : 0);
-    /* Products take that long anywhere, and integer convolutions to arrange their weights. */
+    /* Products take that long anywhere, and integer convolutions to read their weights or to copy them. */
     if (of != PRODUCT && of != PRODUCT_ARRANGED) own.call = cost->faster > 0 ? cost->call : own.again;
     own.seconds +=
         moved / cost->moved + (rates->included ? 0 : own.again + own.far) + lines_seconds(node, rates);

@@ -80,29 +80,53 @@ static rt_requantization requantization_of(const integer_convolution_job *job, i
                                .zero = rt_byte_load(shape->y_dtype, job->y_zero, 0)};
 }
 
-/* Sums of one filter at `count` positions, in whole panels, to their places in the result. */
-static void finish_row(const integer_convolution_job *job, int64_t filter, int64_t count, const int32_t *sums,
-                       const rt_image_run *runs, int64_t run_count) {
+/* Sums of `filters` filters from `filter` on, each at `count` positions, to their places in the result. */
+static void finish_filters(const integer_convolution_job *job, int64_t filter, int64_t filters, int64_t count,
+                           const int32_t *sums, int64_t pitch, const rt_image_run *runs, int64_t run_count) {
     const integer_convolution *shape = job->shape;
-    const int64_t base =
-        (job->image * shape->image.group * shape->image.filters + filter) * shape->image.output_size;
+    const rt_integer_image *image = &shape->image;
+    int64_t base = (job->image * image->group * image->filters + filter) * image->output_size;
     if (!shape->quantized) {
-        for (int64_t i = 0; i < run_count; i++) {
-            memcpy((int32_t *)(void *)job->y + base + runs[i].to, sums + runs[i].from,
-                   (size_t)runs[i].count * sizeof(int32_t));
+        for (int64_t f = 0; f < filters; f++, base += image->output_size, sums += pitch) {
+            for (int64_t i = 0; i < run_count; i++)
+                memcpy((int32_t *)(void *)job->y + base + runs[i].to, sums + runs[i].from,
+                       (size_t)runs[i].count * sizeof(int32_t));
         }
         return;
     }
-    const rt_requantization how = requantization_of(job, filter);
-    if (run_count == 1 && runs[0].count % RT_INTEGER_PANEL == 0) {
-        rt_requantize(&how, sums + runs[0].from, runs[0].count, job->y + base + runs[0].to);
+    rt_requantization how = requantization_of(job, filter);
+    how.each = shape->scale_each;
+    rt_requantized_rows rows = {.rows = filters,
+                                .count = count,
+                                .sums = sums,
+                                .sums_row = pitch,
+                                .biases = job->bias && !shape->arranged ? job->bias + filter : NULL,
+                                .y = (uint8_t *)job->y + base};
+    if (run_count == 1) {
+        rows.count = runs[0].count;
+        rows.sums += runs[0].from;
+        rows.y += runs[0].to;
+        rows.y_row = image->output_size;
+        rt_requantize_rows(&how, &rows);
         return;
     }
     /* Whole panels: what is left of one would be made number by number. */
-    uint8_t bytes[RT_INTEGER_COLUMNS];
-    rt_requantize(&how, sums, (count + RT_INTEGER_PANEL - 1) / RT_INTEGER_PANEL * RT_INTEGER_PANEL, bytes);
-    for (int64_t i = 0; i < run_count; i++)
-        rt_copy_row((uint8_t *)job->y + base + runs[i].to, bytes + runs[i].from, runs[i].count);
+    enum { TOGETHER = 8 };
+    uint8_t bytes[TOGETHER][RT_INTEGER_COLUMNS];
+    rows.count = (count + RT_INTEGER_PANEL - 1) / RT_INTEGER_PANEL * RT_INTEGER_PANEL;
+    rows.y = bytes[0];
+    rows.y_row = RT_INTEGER_COLUMNS;
+    for (int64_t f = 0; f < filters; f += TOGETHER) {
+        rows.rows = filters - f < TOGETHER ? filters - f : TOGETHER;
+        rt_requantize_rows(&how, &rows);
+        for (int64_t r = 0; r < rows.rows; r++, base += image->output_size) {
+            for (int64_t i = 0; i < run_count; i++)
+                rt_copy_row((uint8_t *)job->y + base + runs[i].to, bytes[r] + runs[i].from, runs[i].count);
+        }
+        rows.sums += rows.rows * pitch;
+        if (rows.biases) rows.biases += rows.rows;
+        if (how.each) how.b_scale += rows.rows;
+    }
 }
 
 /* ---- blocks -------------------------------------------------------------------------------------------- */
@@ -123,8 +147,7 @@ static void finish_rows(const void *results, int64_t row, int64_t rows, const in
     const block_results *to = results;
     const rt_image_run all = {0, (int32_t)to->count, to->runs->position};
     const bool joined = to->job->shape->image.joined;
-    for (int64_t i = 0; i < rows; i++)
-        finish_row(to->job, to->filter + row + i, to->count, sums + i * pitch, joined ? &all : to->runs->list,
+    finish_filters(to->job, to->filter + row, rows, to->count, sums, pitch, joined ? &all : to->runs->list,
                    joined ? 1 : to->runs->count);
 }
 
@@ -262,7 +285,7 @@ static void finish_map(const integer_convolution_job *job, int64_t filter, const
         const int64_t count = size - at < RT_INTEGER_COLUMNS ? size - at : RT_INTEGER_COLUMNS;
         const rt_image_run all = {0, (int32_t)count, at};
         sums_of_floats(map + at, count, sums);
-        finish_row(job, filter, count, sums, &all, 1);
+        finish_filters(job, filter, 1, count, sums, count, &all, 1);
     }
 }
 

@@ -97,7 +97,7 @@ static parts divide(int64_t rows, int64_t columns, int64_t quads, bool filled) {
 }
 
 int64_t rt_filters_columns(int64_t quads, bool filled) {
-    enum { FEWEST = 64, FEWEST_DIRECT = 128, NEAR = 65536, MOST = RT_INTEGER_COLUMNS / 2 };
+    enum { FEWEST = 64, FEWEST_DIRECT = 128, NEAR = 32768, MOST = RT_INTEGER_COLUMNS / 2 };
     const int64_t deep = 4 * least(quads, DEPTH_QUADS);
     int64_t columns = filled ? FEWEST : FEWEST_DIRECT;
     while (columns < MOST && 2 * columns * deep <= NEAR) columns *= 2;
@@ -127,7 +127,8 @@ enum { TOGETHER = 4 * RT_INTEGER_PANEL };
 #define WIDE __attribute__((target("avx512bw")))
 
 /* `count` bytes, at most 64, of which the next lies `step` bytes after one; zeros after them. */
-WIDE static inline __m512i load_line(const uint8_t *from, int64_t count, int64_t step) {
+WIDE static inline __attribute__((always_inline)) __m512i load_line(const uint8_t *from, int64_t count,
+                                                                    int64_t step) {
     if (step == 1) return _mm512_maskz_loadu_epi8(rt_first_lanes_64(count), from);
     if (step == 2) { /* the last byte ends what is read */
         const __m512i low = _mm512_maskz_loadu_epi8(rt_first_lanes_64(2 * count - 1), from),
@@ -159,8 +160,10 @@ WIDE static inline void interleave_16(const __m512i line[4], int64_t count, uint
 }
 
 /* At most 64 columns: four panels, each of which has a quarter of the registers, which are put together at the end. */
-WIDE static inline void interleave_64(const uint8_t *const lines[4], int64_t count, int64_t step,
-                                      __m512i change, uint8_t *panels, int64_t distance) {
+WIDE static inline __attribute__((always_inline)) void interleave_64(const uint8_t *const lines[4],
+                                                                     int64_t count, int64_t step,
+                                                                     __m512i change, uint8_t *panels,
+                                                                     int64_t distance) {
     __m512i line[4], quads[4];
     for (int i = 0; i < 4; i++)
         line[i] =
@@ -188,16 +191,25 @@ WIDE static void interleave_wide(const uint8_t *const lines[4], int64_t count, u
     }
 }
 
-WIDE static void interleave_rows_wide(const rt_quad_rows *rows, uint8_t flip) {
+/* Rows of so many channels with this step, both known where this is called. */
+WIDE static inline __attribute__((always_inline)) void
+interleave_rows_as(const rt_quad_rows *rows, int64_t channels, int64_t step, uint8_t flip) {
     const __m512i change = _mm512_set1_epi8((char)flip);
     for (int64_t row = 0; row < rows->rows; row++) {
         for (int64_t first = 0; first < rows->columns; first += TOGETHER) {
-            const uint8_t *at[4], *from = rows->from + row * rows->row_step + first * rows->column_step;
-            for (int i = 0; i < 4; i++) at[i] = i < rows->channels ? from + i * rows->channel_step : NULL;
-            interleave_64(at, least(rows->columns - first, TOGETHER), rows->column_step, change,
+            const uint8_t *at[4], *from = rows->from + row * rows->row_step + first * step;
+            _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) at[i] =
+                i < channels ? from + i * rows->channel_step : NULL;
+            interleave_64(at, least(rows->columns - first, TOGETHER), step, change,
                           rows->to + row * rows->to_step + 4 * first, PANEL_BYTES);
         }
     }
+}
+
+WIDE static void interleave_rows_wide(const rt_quad_rows *rows, uint8_t flip) {
+    if (rows->channels == 4 && rows->column_step == 1) interleave_rows_as(rows, 4, 1, flip);
+    else if (rows->channels == 4 && rows->column_step == 2) interleave_rows_as(rows, 4, 2, flip);
+    else interleave_rows_as(rows, rows->channels, rows->column_step, flip);
 }
 #else
 static bool has_quads(void) {

@@ -100,6 +100,17 @@ typedef struct rt_requantization {
     int32_t zero;
 } rt_requantization;
 void rt_requantize(const rt_requantization *how, const int32_t *sums, int64_t count, void *y);
+/* Some rows, each of `count` sums: the next one's sums begin `sums_row` numbers after one, its results `y_row`. */
+typedef struct rt_requantized_rows {
+    int64_t rows, count;
+    const int32_t *sums;
+    int64_t sums_row;
+    const int32_t *biases; /* of each row; NULL: none */
+    uint8_t *y;
+    int64_t y_row;
+} rt_requantized_rows;
+/* The same of these: b_scale is one, or one a row (`each`); biases are those of the rows. */
+void rt_requantize_rows(const rt_requantization *how, const rt_requantized_rows *rows);
 /* The same of sums that are floats, exact, with the bias in them; one b_scale. */
 void rt_requantize_floats(const rt_requantization *how, const float *sums, int64_t count, void *y);
 

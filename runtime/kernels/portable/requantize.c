@@ -68,19 +68,35 @@ AVX512 static inline void store_bytes(uint8_t *y, int64_t count, const __m512 va
     else _mm512_mask_storeu_epi8(y, rt_first_lanes_64(count), bytes);
 }
 
-AVX512 static inline __m512 sum_512(const int32_t *sums, int64_t left, uint32_t bias) {
-    const __m512i sum = _mm512_maskz_loadu_epi32(rt_first_lanes_16(left), sums);
-    return _mm512_cvtepi32_ps(_mm512_add_epi32(sum, _mm512_set1_epi32((int32_t)bias)));
+AVX512 static inline __m512 sum_512(const int32_t *sums, int64_t left, __m512i bias) {
+    return _mm512_cvtepi32_ps(
+        _mm512_add_epi32(_mm512_maskz_loadu_epi32(rt_first_lanes_16(left), sums), bias));
 }
 
-AVX512 static void requantize_512(const int32_t *sums, uint8_t *y, int64_t count, uint32_t bias, float scale,
-                                  int32_t zero, bool is_signed) {
-    for (int64_t i = 0; i < count; i += 64) {
-        __m512 values[4];
+AVX512 static inline void requantize_512(const int32_t *sums, uint8_t *y, int64_t count, uint32_t bias,
+                                         float scale, int32_t zero, bool is_signed) {
+    const __m512i more = _mm512_set1_epi32((int32_t)bias);
+    const __m512 scales = _mm512_set1_ps(scale);
+    __m512 values[4];
+    int64_t i = 0;
+    for (; i + 64 <= count; i += 64) { /* no masks */
         for (int64_t v = 0; v < 4; v++)
-            values[v] =
-                _mm512_mul_ps(sum_512(sums + i + 16 * v, count - i - 16 * v, bias), _mm512_set1_ps(scale));
-        store_bytes(y + i, count - i, values, zero, is_signed);
+            values[v] = _mm512_mul_ps(
+                _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_loadu_si512(sums + i + 16 * v), more)), scales);
+        store_bytes(y + i, 64, values, zero, is_signed);
+    }
+    if (i == count) return;
+    for (int64_t v = 0; v < 4; v++)
+        values[v] = _mm512_mul_ps(sum_512(sums + i + 16 * v, count - i - 16 * v, more), scales);
+    store_bytes(y + i, count - i, values, zero, is_signed);
+}
+
+AVX512 static void requantize_rows_512(const rt_requantization *how, const rt_requantized_rows *rows) {
+    const bool is_signed = how->dtype == OP_INT8;
+    for (int64_t i = 0; i < rows->rows; i++) {
+        const float scale = how->a_scale * how->b_scale[how->each ? i : 0] / how->y_scale;
+        requantize_512(rows->sums + i * rows->sums_row, rows->y + i * rows->y_row, rows->count,
+                       rows->biases ? (uint32_t)rows->biases[i] : 0, scale, how->zero, is_signed);
     }
 }
 
@@ -90,7 +106,7 @@ AVX512 static void requantize_scaled_512(const int32_t *sums, uint8_t *y, int64_
         __m512 values[4];
         for (int64_t v = 0; v < 4; v++) {
             const int64_t at = i + 16 * v;
-            values[v] = _mm512_mul_ps(sum_512(sums + at, count - at, bias),
+            values[v] = _mm512_mul_ps(sum_512(sums + at, count - at, _mm512_set1_epi32((int32_t)bias)),
                                       _mm512_maskz_loadu_ps(rt_first_lanes_16(count - at), scales + at));
         }
         store_bytes(y + i, count - i, values, zero, is_signed);
@@ -120,6 +136,9 @@ static bool has_512(void) {
 static void requantize_512(const int32_t *sums, uint8_t *y, int64_t count, uint32_t bias, float scale,
                            int32_t zero, bool is_signed) {
     (void)sums, (void)y, (void)count, (void)bias, (void)scale, (void)zero, (void)is_signed;
+}
+static void requantize_rows_512(const rt_requantization *how, const rt_requantized_rows *rows) {
+    (void)how, (void)rows;
 }
 static void requantize_scaled_512(const int32_t *sums, uint8_t *y, int64_t count, uint32_t bias,
                                   const float *scales, int32_t zero, bool is_signed) {
@@ -153,6 +172,20 @@ void rt_requantize(const rt_requantization *how, const int32_t *sums, int64_t co
         if (how->each)
             requantize_each_int8_t(sums, y, count, bias, how->a_scale, how->b_scale, how->y_scale, zero);
         else requantize_int8_t(sums, y, count, bias, scale, zero);
+    }
+}
+
+void rt_requantize_rows(const rt_requantization *how, const rt_requantized_rows *rows) {
+    if (has_512()) {
+        requantize_rows_512(how, rows);
+        return;
+    }
+    for (int64_t i = 0; i < rows->rows; i++) {
+        rt_requantization of_row = *how;
+        of_row.b_scale = how->b_scale + (how->each ? i : 0);
+        of_row.each = false;
+        of_row.bias = rows->biases ? rows->biases[i] : 0;
+        rt_requantize(&of_row, rows->sums + i * rows->sums_row, rows->count, rows->y + i * rows->y_row);
     }
 }
 
