@@ -97,7 +97,7 @@ static parts divide(int64_t rows, int64_t columns, int64_t quads, bool filled) {
 }
 
 int64_t rt_filters_columns(int64_t quads, bool filled) {
-    enum { FEWEST = 64, FEWEST_DIRECT = 128, NEAR = 32768, MOST = RT_INTEGER_COLUMNS / 2 };
+    enum { FEWEST = 64, FEWEST_DIRECT = 256, NEAR = 32768, MOST = RT_INTEGER_COLUMNS / 2 };
     const int64_t deep = 4 * least(quads, DEPTH_QUADS);
     int64_t columns = filled ? FEWEST : FEWEST_DIRECT;
     while (columns < MOST && 2 * columns * deep <= NEAR) columns *= 2;

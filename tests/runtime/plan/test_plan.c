@@ -94,6 +94,23 @@ static const char *const heavy =
     "  }\n"
     "}\n";
 
+/* Weights of bytes, packed where the machine multiplies bytes. */
+static const char *const bytes_text =
+    "module \"bytes\" {\n"
+    "  constant %w: int8[16,16,3,3] = zeros\n"
+    "  constant %v: int8[12,64] = zeros\n"
+    "  constant %scale: float32[] = {1.0}\n"
+    "  constant %zero: uint8[] = {3}\n"
+    "  constant %none: int8[] = {1}\n"
+    "  graph main(%x: uint8[1,16,12,12]) {\n"
+    "    %a: uint8[1,16,12,12] = QLinearConv(%x, %scale, %zero, %w, %scale, %none, %scale, %zero) {pads = "
+    "[1, 1, 1, 1]}\n"
+    "    %b: int32[1,16,12,12] = ConvInteger(%a, %w) {pads = [1, 1, 1, 1]}\n"
+    "    %c: int32[1,16,12,64] = MatMulInteger(%a, %v)\n"
+    "    yield %b, %c\n"
+    "  }\n"
+    "}\n";
+
 static const char *const open_text = "module \"open\" {\n"
                                      "  symbol N\n"
                                      "  constant %flat: int64[1] = {-1}\n"
@@ -165,7 +182,7 @@ static void test_round_trip(void **state) {
 
 static void test_deterministic(void **state) {
     (void)state;
-    const char *const texts[] = {straight, looping, heavy, open_text};
+    const char *const texts[] = {straight, looping, heavy, bytes_text, open_text};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         size_t a, b;
         unsigned char *first = support_plan(texts[i], false, &a), *second = support_plan(texts[i], false, &b);
@@ -550,7 +567,10 @@ static void test_mutations(void **state) {
     const struct {
         const char *name, *text;
         bool portable;
-    } cases[] = {{"straight", straight, true}, {"looping", looping, true}, {"heavy", heavy, false}};
+    } cases[] = {{"straight", straight, true},
+                 {"looping", looping, true},
+                 {"heavy", heavy, false},
+                 {"bytes", bytes_text, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mutation m;
         begin(&m, cases[i].text, cases[i].portable);
@@ -621,7 +641,7 @@ static void damage(unsigned char *bytes, size_t end_of_tables, uint64_t *state) 
 
 static void test_fuzz(void **state) {
     (void)state;
-    const char *const texts[] = {straight, looping, heavy, open_text};
+    const char *const texts[] = {straight, looping, heavy, bytes_text, open_text};
     const char *wish = getenv("OURO_FUZZ_RUNS"), *seed_wish = getenv("OURO_FUZZ_SEED");
     uint64_t runs = wish ? strtoull(wish, NULL, 10) : 4000,
              seed = seed_wish ? strtoull(seed_wish, NULL, 10) : 1;
