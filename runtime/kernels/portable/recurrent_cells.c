@@ -100,7 +100,7 @@ RT_MATH_512 static inline __m512 tanh_512(__m512 x) {
     return tanh_over_512(x, _mm512_set1_ps(1.0f));
 }
 
-RT_MATH_512 static void lstm_units_512(const rt_cells *of, int64_t row) {
+RT_MATH_512_INLINE void lstm_units_512(const rt_cells *of, int64_t row) {
     const float *bias = of->bias, *x = of->x + row * of->x_row, *sums = of->sums + row * of->sums_row;
     const rt_gate_512 gate = rt_gate_512_of(1);
     const __mmask16 mask = MASK(of);
@@ -118,7 +118,7 @@ RT_MATH_512 static inline void store_state_512(const rt_cells *of, int64_t row, 
     _mm512_mask_storeu_ps(of->h_next + row * of->state_row, MASK(of), _mm512_add_ps(fresh, change));
 }
 
-RT_MATH_512 static void gru_units_512(const rt_cells *of, int64_t row) {
+RT_MATH_512_INLINE void gru_units_512(const rt_cells *of, int64_t row) {
     const float *bias = of->bias, *x = of->x + row * of->x_row, *sums = of->sums + row * of->sums_row;
     const rt_gate_512 gate = rt_gate_512_of(1);
     const __m512 reset = rt_one_and_exp_16(gate_512(x, bias, sums, 1), &gate),
@@ -131,7 +131,7 @@ RT_MATH_512 static void gru_units_512(const rt_cells *of, int64_t row) {
     store_state_512(of, row, fresh, _mm512_div_ps(_mm512_sub_ps(h, fresh), update));
 }
 
-RT_MATH_512 static void gru_reset_units_512(const rt_cells *of, int64_t row) {
+RT_MATH_512_INLINE void gru_reset_units_512(const rt_cells *of, int64_t row) {
     const float *bias = of->bias, *sums = of->sums + row * of->sums_row;
     float *x = of->x + row * of->x_row;
     const rt_gate_512 gate = rt_gate_512_of(1);
@@ -142,7 +142,7 @@ RT_MATH_512 static void gru_reset_units_512(const rt_cells *of, int64_t row) {
     _mm512_mask_storeu_ps(of->h_next + row * of->state_row, MASK(of), _mm512_div_ps(h, reset));
 }
 
-RT_MATH_512 static void gru_state_units_512(const rt_cells *of, int64_t row) {
+RT_MATH_512_INLINE void gru_state_units_512(const rt_cells *of, int64_t row) {
     const float *bias = of->bias, *x = of->x + row * of->x_row, *sums = of->sums + row * of->sums_row;
     const __m512 both = _mm512_add_ps(_mm512_loadu_ps(bias + 2 * RT_PANEL),
                                       _mm512_loadu_ps(bias + 3 * RT_PANEL)),
@@ -156,9 +156,21 @@ RT_MATH_512 static void gru_state_units_512(const rt_cells *of, int64_t row) {
 /* ---- rows ---------------------------------------------------------------------------------------------- */
 
 #ifdef RT_HAS_MATH_512
+/* One loop each, which keeps its constants. */
+#define ROWS_512(units)                                                                                      \
+    RT_MATH_512 static void units##_rows_512(const rt_cells *cells) {                                        \
+        for (int64_t row = 0; row < cells->rows; row++) units##_512(cells, row);                             \
+    }
+ROWS_512(lstm_units)
+ROWS_512(gru_units)
+ROWS_512(gru_reset_units)
+ROWS_512(gru_state_units)
 #define EACH_ROW(units)                                                                                      \
-    const bool wide = __builtin_cpu_supports("avx512f");                                                     \
-    for (int64_t row = 0; row < cells->rows; row++) (wide ? units##_512 : units)(cells, row)
+    if (__builtin_cpu_supports("avx512f")) {                                                                 \
+        units##_rows_512(cells);                                                                             \
+        return;                                                                                              \
+    }                                                                                                        \
+    for (int64_t row = 0; row < cells->rows; row++) units(cells, row)
 #else
 #define EACH_ROW(units)                                                                                      \
     for (int64_t row = 0; row < cells->rows; row++) units(cells, row)
