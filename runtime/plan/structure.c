@@ -152,6 +152,9 @@ static bool check_place(structure_checker *c, uint32_t id, bool sized) {
     if (element && address->offset % (element < 8 ? element : 8) != 0) {
         return structure_fail(c, "tensor \"%s\" is not aligned to its elements", name);
     }
+    /* What kernels pack has numbers of their own, and whole registers. */
+    if (tensor->layout == OP_LAYOUT_PACKED && address->offset % PLAN_ALIGNMENT != 0)
+        return structure_fail(c, "tensor \"%s\" is packed but not aligned", name);
     return true;
 }
 

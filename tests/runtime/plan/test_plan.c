@@ -523,6 +523,9 @@ static void mutate_sizes(mutation *m) {
             m->tensors[i].address.offset = (m->header->constants_bytes - bytes) / 64 * 64;
             assert_true(try_mutation(m, what));
         }
+        snprintf(what, sizeof what, "packed tensor %zu not aligned", i);
+        m->tensors[i].address.offset += m->tensors[i].address.offset ? (uint64_t)-32 : 32;
+        assert_true(try_mutation(m, what));
     }
     /* A smaller arena can hold less. */
     m->header->arena_bytes -= 64;
