@@ -95,6 +95,28 @@ typedef struct NAME(direction) {
 #endif
 } NAME(direction);
 
+#ifdef TILED
+/* Rows of codes of all inputs times weights of bytes. */
+typedef struct byte_projection {
+    const NAME(direction) * d;
+    int64_t rows;
+    float scale;
+} byte_projection;
+
+/* Some of them, four at a time. */
+static void project_bytes(void *context, int member, int members) {
+    const byte_projection *of = context;
+    const NAME(direction) *d = of->d;
+    const int64_t wide = d->k->gates * d->k->hidden, fours = (of->rows + 3) / 4,
+                  first = fours * member / members * 4;
+    int64_t end = fours * (member + 1) / members * 4;
+    if (end > of->rows) end = of->rows;
+    const rt_dynamic_rows results = {d->projected + first * wide, wide, d->wb ? d->bias : NULL, 0};
+    rt_dynamic_multiply(&d->byte_w, d->codes + first * d->k->input, of->scale, end - first, &results,
+                        d->sums);
+}
+#endif
+
 /* The inputs' part of all gates: x W^T + Wb, and Rb where nothing multiplies it. */
 static void NAME(project)(const NAME(direction) * d, int threads) {
     const recurrent *k = d->k;
@@ -105,11 +127,12 @@ static void NAME(project)(const NAME(direction) * d, int threads) {
     }
 #ifdef TILED
     if (k->bytes) {
-        const int64_t rows = d->steps * k->batch;
-        const rt_dynamic_rows results = {d->projected, wide, d->wb ? d->bias : NULL, 0};
-        const float scale = rt_dynamic_quantize(d->x, rows * k->input, d->codes);
+        byte_projection of = {d, d->steps * k->batch, 0};
+        of.scale = rt_dynamic_quantize(d->x, of.rows * k->input, d->codes);
         rt_dynamic_begin(&d->byte_w, d->sums);
-        rt_dynamic_multiply(&d->byte_w, d->codes, scale, rows, &results, d->sums);
+        /* What is not packed may be multiplied in `sums`, of which there is one. */
+        const double work = (double)of.rows * (double)k->input * (double)wide;
+        rt_team_run(d->byte_w.packed && work >= RT_PARALLEL_WORK ? threads : 1, project_bytes, &of);
         rt_dynamic_begin(&d->byte_r, d->sums);
         return;
     }
