@@ -154,7 +154,7 @@ static bool check_place(structure_checker *c, uint32_t id, bool sized) {
     }
     /* What kernels pack has numbers of their own, and whole registers. */
     if (tensor->layout == OP_LAYOUT_PACKED && address->offset % PLAN_ALIGNMENT != 0)
-        return structure_fail(c, "tensor \"%s\" is packed but not aligned", name);
+        return structure_fail(c, "tensor \"%s\" is not aligned to its elements, which are packed", name);
     return true;
 }
 
