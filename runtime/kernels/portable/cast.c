@@ -64,15 +64,54 @@ typedef void cast_function(void *to, const void *from, int64_t count);
     CAST(name##_to_int32, CLONES, type, uint32_t, a)                                                         \
     CAST(name##_to_int64, CLONES, type, int64_t, a)                                                          \
     CAST(name##_to_bool, CLONES, type, uint8_t, a != 0)                                                      \
-    CAST(name##_to_half, , type, uint16_t, base_half_from_double((double)a))                                 \
-    CAST(name##_to_brain, , type, uint16_t, base_bfloat16_from_double((double)a))
+    CAST_BY_FLOATS(name##_to_half, type, OP_FLOAT16, floats_of_##name)                                       \
+    CAST_BY_FLOATS(name##_to_brain, type, OP_BFLOAT16, floats_of_##name)
+
+/* To 16 bits by floats, some at a time. */
+#define CAST_BY_FLOATS(name, type, dtype, convert)                                                           \
+    static void name(void *to, const void *from, int64_t count) {                                            \
+        _Alignas(RT_ALIGNMENT) float block[RT_HALF_BLOCK];                                                   \
+        for (int64_t i = 0; i < count; i += RT_HALF_BLOCK) {                                                 \
+            const int64_t some = count - i < RT_HALF_BLOCK ? count - i : RT_HALF_BLOCK;                      \
+            convert(block, (const type *)from + i, some);                                                    \
+            rt_half_store(dtype, (uint16_t *)to + i, block, some);                                           \
+        }                                                                                                    \
+    }
+/* Floats from which 16 bits are rounded as if from the number itself: where it is no float, the one of both beside it whose last digit is
+ * 1, which is no tie of fewer digits, as it might be if it were the nearest. */
+#define ODD_FLOATS(name, type)                                                                               \
+    RT_CLONES static void floats_of_##name(float *restrict to, const type *restrict from, int64_t count) {   \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
+            const double number = (double)from[i];                                                           \
+            const float nearest = (float)number;                                                             \
+            const double there = (double)nearest;                                                            \
+            uint32_t bits;                                                                                   \
+            memcpy(&bits, &nearest, sizeof bits);                                                            \
+            bits -= fabs(there) > fabs(number);                                                              \
+            bits |= there != number;                                                                         \
+            memcpy(&to[i], &bits, sizeof bits);                                                              \
+        }                                                                                                    \
+    }
+#define EXACT_FLOATS(name, type)                                                                             \
+    RT_CLONES static void floats_of_##name(float *restrict to, const type *restrict from, int64_t count) {   \
+        for (int64_t i = 0; i < count; i++) to[i] = (float)from[i];                                          \
+    }
+ODD_FLOATS(double, double)
+ODD_FLOATS(int32, int32_t)
+ODD_FLOATS(int64, int64_t)
+ODD_FLOATS(uint32, uint32_t)
+ODD_FLOATS(uint64, uint64_t)
+EXACT_FLOATS(int8, int8_t)
+EXACT_FLOATS(int16, int16_t)
+EXACT_FLOATS(uint8, uint8_t)
+EXACT_FLOATS(uint16, uint16_t)
 
 FROM_REAL(plain, float)
-FROM_REAL(double, double)
+FROM_REAL(all, double)
 CAST(float_to_double, RT_CLONES, float, double, a)
 CAST(double_to_float, RT_CLONES, double, float, a)
-CAST(double_to_half, , double, uint16_t, base_half_from_double(a))
-CAST(double_to_brain, , double, uint16_t, base_bfloat16_from_double(a))
+CAST_BY_FLOATS(double_to_half, double, OP_FLOAT16, floats_of_double)
+CAST_BY_FLOATS(double_to_brain, double, OP_BFLOAT16, floats_of_double)
 FROM_INTEGER(int8, int8_t)
 FROM_INTEGER(int16, int16_t)
 FROM_INTEGER(int32, int32_t)
@@ -151,6 +190,34 @@ CUT_WIDE(wide_to_uint32, WIDE, uint32_t,
                                   _mm512_maskz_cvttps_epu32(real, _mm512_max_ps(x, _mm512_setzero_ps()))))
 CUT_WIDE(wide_to_int64, WIDEST, int64_t, LONGS(SIGNED_LONGS))
 CUT_WIDE(wide_to_uint64, WIDEST, uint64_t, LONGS(UNSIGNED_LONGS))
+
+/* Eight doubles x at a time, likewise. */
+#define CUT_DOUBLES(name, target, convert, low, high, store)                                                 \
+    WIDE static void name(void *to, const void *from, int64_t count) {                                       \
+        target *y = to;                                                                                      \
+        const double *doubles = from;                                                                        \
+        for (int64_t i = 0; i < count; i += FLOATS) {                                                        \
+            __m256i parts[2];                                                                                \
+            const __mmask16 some = rt_first_lanes_16(count - i);                                             \
+            for (int k = 0; k < 2; k++) {                                                                    \
+                const __m512d x = _mm512_maskz_loadu_pd((__mmask8)(some >> 8 * k), doubles + i + 8 * k);     \
+                const __mmask8 real = _mm512_cmp_pd_mask(x, x, _CMP_ORD_Q);                                  \
+                parts[k] = convert(                                                                          \
+                    _mm512_min_pd(_mm512_maskz_max_pd(real, x, _mm512_set1_pd(low)), _mm512_set1_pd(high))); \
+            }                                                                                                \
+            const __m512i all = _mm512_inserti64x4(_mm512_castsi256_si512(parts[0]), parts[1], 1);           \
+            store(y + i, some, all);                                                                         \
+        }                                                                                                    \
+    }
+CUT_DOUBLES(doubles_to_int8, int8_t, _mm512_cvttpd_epi32, INT8_MIN, INT8_MAX,
+            _mm512_mask_cvtepi32_storeu_epi8)
+CUT_DOUBLES(doubles_to_uint8, uint8_t, _mm512_cvttpd_epi32, 0, UINT8_MAX, _mm512_mask_cvtepi32_storeu_epi8)
+CUT_DOUBLES(doubles_to_int16, int16_t, _mm512_cvttpd_epi32, INT16_MIN, INT16_MAX,
+            _mm512_mask_cvtepi32_storeu_epi16)
+CUT_DOUBLES(doubles_to_uint16, uint16_t, _mm512_cvttpd_epi32, 0, UINT16_MAX,
+            _mm512_mask_cvtepi32_storeu_epi16)
+CUT_DOUBLES(doubles_to_int32, int32_t, _mm512_cvttpd_epi32, INT32_MIN, INT32_MAX, _mm512_mask_storeu_epi32)
+CUT_DOUBLES(doubles_to_uint32, uint32_t, _mm512_cvttpd_epu32, 0, UINT32_MAX, _mm512_mask_storeu_epi32)
 #define BY_MACHINE(has, wide, plain) (has) ? (wide) : (plain)
 #else
 #define BY_MACHINE(has, wide, plain) (plain)
@@ -168,6 +235,29 @@ FLOAT_TO(uint8, HAS_WIDE)
 FLOAT_TO(uint16, HAS_WIDE)
 FLOAT_TO(uint32, HAS_WIDE)
 FLOAT_TO(uint64, HAS_WIDEST)
+
+#define DOUBLE_TO(type)                                                                                      \
+    static void double_to_##type(void *to, const void *from, int64_t count) {                                \
+        (BY_MACHINE(HAS_WIDE, doubles_to_##type, all_to_##type))(to, from, count);                           \
+    }
+DOUBLE_TO(int8)
+DOUBLE_TO(int16)
+DOUBLE_TO(int32)
+DOUBLE_TO(uint8)
+DOUBLE_TO(uint16)
+DOUBLE_TO(uint32)
+
+static void double_to_int64(void *to, const void *from, int64_t count) {
+    all_to_int64(to, from, count);
+}
+
+static void double_to_uint64(void *to, const void *from, int64_t count) {
+    all_to_uint64(to, from, count);
+}
+
+static void double_to_bool(void *to, const void *from, int64_t count) {
+    all_to_bool(to, from, count);
+}
 
 static void float_to_bool(void *to, const void *from, int64_t count) {
     plain_to_bool(to, from, count);

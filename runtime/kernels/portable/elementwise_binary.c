@@ -65,7 +65,7 @@ typedef void single_function(void *to, const void *left, const void *right);
     BINARY(name##_uint64, , uint64_t, uint64_t, unsigned_form)
 #define BINARY_COMPARE(name, expression)                                                                     \
     BINARY(name##_float, RT_CLONES, float, uint8_t, expression)                                              \
-    BINARY(name##_double, , double, uint8_t, expression)                                                     \
+    BINARY(name##_double, RT_CLONES, double, uint8_t, expression)                                            \
     BINARY(name##_int8, , int8_t, uint8_t, expression)                                                       \
     BINARY(name##_int16, , int16_t, uint8_t, expression)                                                     \
     BINARY(name##_int32, RT_CLONES, int32_t, uint8_t, expression)                                            \

@@ -26,7 +26,7 @@
 
 #define UNARY_REAL(name, single, twice)                                                                      \
     UNARY(name##_float, RT_CLONES, float, single)                                                            \
-    UNARY(name##_double, , double, twice)
+    UNARY(name##_double, RT_CLONES, double, twice)
 #define UNARY_LONG(name, single, twice)                                                                      \
     RT_CLONES static void name##_float(void *to, const void *from_, int64_t count,                           \
                                        const rt_unary_parameters *parameters) {                              \

@@ -320,6 +320,88 @@ static void floats_become_integers(void **state) {
     }
 }
 
+/* Doubles and integers as 16 bits: rounded once, also where a float between them would be a tie. */
+static void numbers_become_halves(void **state) {
+    (void)state;
+    static const op_dtype from[] = {OP_DOUBLE, OP_DOUBLE, OP_INT64, OP_UINT64, OP_INT32,
+                                    OP_UINT32, OP_INT8,   OP_UINT8, OP_INT16,  OP_UINT16};
+    static const double ends[] = {0,     -0.0,   INFINITY, -INFINITY, NAN,
+                                  1e300, -1e300, 1e-320,   65520,     0x1.fffp15};
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round * 122949823;
+        const op_dtype source = from[round % 10], target = round / 10 % 2 ? OP_FLOAT16 : OP_BFLOAT16;
+        const int64_t count = random_range(&seed, 1, 700);
+        application app;
+        application_init(&app, OP_CAST);
+        void *x = application_input(&app, source, 1, DIMS(count));
+        for (int64_t i = 0; i < count; i++) {
+            /* Near the middle of two neighbours of 8 or 11 bits. */
+            const int shift = (int)random_range(&seed, 1, 50), bits = target == OP_FLOAT16 ? 11 : 8;
+            const int64_t middle = (2 * random_range(&seed, 1 << (bits - 1), (1 << bits) - 1) + 1)
+                                   << (shift < 62 - bits ? shift : 0),
+                          number = middle + random_range(&seed, 0, 2) - 1;
+            const size_t size = op_dtype_bytes(source);
+            if (source == OP_DOUBLE) {
+                const double real = random_range(&seed, 0, 9)
+                                        ? ldexp((double)number, (int)random_range(&seed, -90, 10) - shift)
+                                        : ends[random_range(&seed, 0, 9)];
+                ((double *)x)[i] = random_range(&seed, 0, 1) ? real : -real;
+            } else {
+                memcpy((char *)x + (size_t)i * size, &number, size); /* its low bits */
+            }
+        }
+        application_integer(&app, "to", target);
+        application_run(&app, "portable.cast", 1);
+        for (int64_t i = 0; i < count; i++) {
+            const double real = source == OP_UINT64 ? (double)((const uint64_t *)x)[i]
+                                                    : application_element(&app.inputs[0], i);
+            const uint16_t got = ((const uint16_t *)app.outputs[0].data)[i],
+                           want = target == OP_FLOAT16 ? base_half_from_double(real)
+                                                       : base_bfloat16_from_double(real);
+            if (isnan(real) ? !isnan(application_element(&app.outputs[0], i)) : got != want)
+                fail_msg("round %d: %a becomes %#x, not %#x", (int)round, real, got, want);
+        }
+        application_free(&app);
+    }
+}
+
+static void doubles_become_integers(void **state) {
+    (void)state;
+    static const struct {
+        op_dtype dtype;
+        double low, high;
+    } to[] = {{OP_INT8, -128, 127},
+              {OP_UINT8, 0, 255},
+              {OP_INT16, -32768, 32767},
+              {OP_UINT16, 0, 65535},
+              {OP_INT32, -0x1p31, 0x1p31 - 1},
+              {OP_UINT32, 0, 0x1p32 - 1}};
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round * 141650939;
+        const size_t kind = round % 6;
+        const int64_t count = random_range(&seed, 1, 100);
+        application app;
+        application_init(&app, OP_CAST);
+        double *x = application_input(&app, OP_DOUBLE, 1, DIMS(count));
+        float some[100];
+        fill_any(some, count, &seed);
+        for (int64_t i = 0; i < count; i++)
+            x[i] = random_range(&seed, 0, 3) ? (double)some[i]
+                                             : to[kind].high + (double)random_range(&seed, -8, 8) / 4;
+        application_integer(&app, "to", to[kind].dtype);
+        application_run(&app, "portable.cast", 1);
+        for (int64_t i = 0; i < count; i++) {
+            const double want = isnan(x[i])             ? 0
+                                : x[i] <= to[kind].low  ? to[kind].low
+                                : x[i] >= to[kind].high ? to[kind].high
+                                                        : trunc(x[i]),
+                         got = application_element(&app.outputs[0], i);
+            if (got != want) fail_msg("round %d: %a becomes %a, not %a", (int)round, x[i], got, want);
+        }
+        application_free(&app);
+    }
+}
+
 /* Mod of floats has the bits of fmodf. */
 static void remainders_of_floats(void **state) {
     (void)state;
@@ -428,6 +510,8 @@ int main(void) {
                                        cmocka_unit_test(matrices_are_turned),
                                        cmocka_unit_test(tiles_repeat),
                                        cmocka_unit_test(floats_become_integers),
+                                       cmocka_unit_test(doubles_become_integers),
+                                       cmocka_unit_test(numbers_become_halves),
                                        cmocka_unit_test(remainders_of_floats),
                                        cmocka_unit_test(remainders_of_integers),
                                        cmocka_unit_test(remainders_of_long_integers)};
