@@ -36,6 +36,7 @@ enum {
     LANES = 8,
     GROUP = LANES * 4, /* bytes */
     FEW_ROWS = 8,
+    FEWEST_NUMBERED = 4,           /* of them, from which on products of bytes are worth unpacking weights */
     MOST_LANES = 16,               /* of any machine's groups for a few rows */
     TOGETHER = RT_DIGITS_TOGETHER, /* columns of a few rows */
     MANY_ROWS = 64,                /* of x, as panels at a time */
@@ -666,9 +667,13 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     if (s->dtype != OP_FLOAT) c.y = taken(&at, s->y_bytes);
     if (s->grouped) c.groups = inputs[4].data;
     if (s->grouped && check_groups(&c, report) != BASE_OK) return BASE_INVALID;
+    c.count = s->rows;
     if (s->sum_bytes) {
-        split_rows(&c);
-        rt_parallel(prepared->threads, s->columns, s->rows * s->depth, columns_of_few, &c);
+        if (s->rows < FEWEST_NUMBERED || s->numbers.form != RT_DIGIT_BYTES ||
+            !multiply_integers(&c, prepared->threads)) {
+            split_rows(&c);
+            rt_parallel(prepared->threads, s->columns, s->rows * s->depth, columns_of_few, &c);
+        }
     } else {
         c.together = columns_together(s->columns, prepared->threads);
         for (int64_t row = 0; row < s->rows; row += s->numbered) {
@@ -717,16 +722,18 @@ static bool add_floats(int64_t a, int64_t b, size_t *bytes, size_t *total) {
            base_size_multiply(count, sizeof(float), bytes) && base_size_add(*total, *bytes, total);
 }
 
-/* Scratch of many rows: what either way of computing them takes, on every machine. */
-static bool add_many(bits_state *s, size_t *total) {
-    const int64_t floats = s->rows < MANY_ROWS ? (s->rows + RT_PANEL - 1) / RT_PANEL * RT_PANEL : MANY_ROWS,
+/* Scratch of x: what either way of computing these rows takes, on every machine. */
+static bool add_rows(bits_state *s, bool few, size_t *total) {
+    const int64_t many = s->rows < MANY_ROWS ? (s->rows + RT_PANEL - 1) / RT_PANEL * RT_PANEL : MANY_ROWS,
                   numbers = s->rows < s->numbered ? s->rows : s->numbered;
     size_t unused = 0, bytes;
-    if (!add_floats(floats, s->padded, &s->split_bytes, &unused) ||
+    if (!add_floats(few ? s->rows : many, few ? s->split_row : s->padded, &s->split_bytes, &unused) ||
         !rt_digit_rows_bytes(&s->numbers, numbers, &bytes) || !base_size_add(bytes, RT_ALIGNMENT, &unused))
         return false;
-    if (bytes > s->split_bytes) s->split_bytes = (bytes + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
-    return base_size_add(*total, s->split_bytes, total);
+    if (bytes > s->split_bytes && numbers >= FEWEST_NUMBERED)
+        s->split_bytes = (bytes + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
+    return base_size_add(*total, s->split_bytes, total) &&
+           (!few || add_floats(s->rows, s->blocks, &s->sum_bytes, total));
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
@@ -764,10 +771,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     s->split_row =
         (s->padded + RT_DIGITS_WEIGHTS * 2 - 1) / (RT_DIGITS_WEIGHTS * 2) * (RT_DIGITS_WEIGHTS * 2);
     choose_dots(s);
-    if (!few) choose_numbers(s, &call->attributes, environment->portable_only);
-    bool fits = few ? add_floats(s->rows, s->split_row, &s->split_bytes, total) &&
-                          add_floats(s->rows, s->blocks, &s->sum_bytes, total)
-                    : add_many(s, total);
+    choose_numbers(s, &call->attributes, environment->portable_only);
+    bool fits = add_rows(s, few, total);
     if (s->dtype != OP_FLOAT) {
         fits = fits && add_floats(s->rows, s->depth, &s->x_bytes, total) &&
                add_floats(s->columns, s->blocks, &s->scale_bytes, total) &&
