@@ -7,7 +7,7 @@
  * index, which meet the lower halves of bytes, then the others.
  *
  * Digits are summed from the highest one on: a sum is shifted by 8 bits before products of the next one are added to it. The sum fits into
- * 32 bits: there are 32 of a number below 2^22 times a code below 2^4, or 64 below 2^15 and 2^8.
+ * 32 bits: there are 32 of a number of at most 2^22 times a code below 2^4, or 64 below 2^15 and 2^8.
  */
 #include "runtime/kernels/portable/digit_tiles.h"
 #include "runtime/kernels/portable/kernels.h"
@@ -31,7 +31,7 @@ enum {
     HEAD = 2 * ROWS * 4,      /* bytes before a span's numbers: scales and sums */
     LARGEST_OF_ONE = 127,
     LARGEST_OF_TWO = 127 * 256 + 127, /* digits have signs */
-    LARGEST_OF_THREE = (1 << 22) - 1, /* for sums to fit */
+    LARGEST_OF_THREE = 1 << 22,       /* for sums to fit */
     LEAST_EXPONENT = 24, /* as floats store it: the factor of smaller numbers would be no float */
     NOT_FINITE = 0x7f800000
 };
@@ -69,18 +69,21 @@ bool rt_digit_rows_bytes(const rt_digit_product *product, int64_t rows, size_t *
 
 /* ---- rows ------------------------------------------------------------------------------------------------ */
 
+/* The number of a span's largest element is near to this; of three digits between it and twice as much: the scale is a power of two. */
+static float largest_number(const rt_digit_product *p) {
+    return p->digits == 1 ? LARGEST_OF_ONE : p->digits == 2 ? LARGEST_OF_TWO : LARGEST_OF_THREE / 2;
+}
+
 /* What the elements of a span are multiplied by, and what their numbers are: the same in every form. `bits`: the largest size, as those of a
- * float. */
-static inline __attribute__((always_inline)) float factor_of(int32_t bits, float most, float *scale) {
+ * float. Three digits stand for floats: what these have exactly, small integers above all, is exact. */
+static inline __attribute__((always_inline)) float factor_of(const rt_digit_product *p, int32_t bits,
+                                                             float most, float *scale) {
     float largest;
     if (bits < LEAST_EXPONENT << 23) bits = LEAST_EXPONENT << 23;
+    if (p->digits == 3) bits &= NOT_FINITE; /* the exponent alone */
     memcpy(&largest, &bits, sizeof largest);
     *scale = largest / most;
     return most / largest;
-}
-
-static float largest_number(const rt_digit_product *p) {
-    return p->digits == 1 ? LARGEST_OF_ONE : p->digits == 2 ? LARGEST_OF_TWO : LARGEST_OF_THREE;
 }
 
 /* Sums of x as they come in beside the products: as integers that are added; or as floats, which zero points are multiplied by. */
@@ -140,7 +143,7 @@ WITH_BYTES static bool write_bytes(const rt_digit_product *p, const float *x, in
         }
         const int32_t bits = (int32_t)_mm512_reduce_max_epu32(largest);
         if (bits >= NOT_FINITE) return false;
-        factors[r] = factor_of(bits, most, scales + r);
+        factors[r] = factor_of(p, bits, most, scales + r);
     }
     for (int64_t i = 0; i < p->span; i += WIDE) {
         __m512i numbers[ROWS];
@@ -210,7 +213,7 @@ static bool write_words(const rt_digit_product *p, const float *x, int64_t count
         else if (r < count) memcpy(padded, x + r * p->depth + from, (size_t)some * sizeof *padded);
         const int32_t bits = largest_of(own, p->span);
         if (bits >= NOT_FINITE) return false;
-        const float factor = factor_of(bits, most, scales + r);
+        const float factor = factor_of(p, bits, most, scales + r);
         write_sum(p, number(own, p->span, factor, p->bits == 4, rows + r * p->span), sums + r);
     }
     rt_turn_words((const uint32_t *)(const void *)rows, p->span / 2, ROWS, p->span / 2,

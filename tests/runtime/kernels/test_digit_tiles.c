@@ -248,6 +248,35 @@ static float *operator_result(const product *p, int level, int threads, size_t *
     return y;
 }
 
+/* Beside weights of 4 bits, rows that stand for floats are exact where these are: what comes out of small integers are integers. */
+static void small_integers_are_exact(void **state) {
+    (void)state;
+    uint64_t seed = 5;
+    for (int round = 0; round < 24; round++) {
+        product p = {.rows = random_range(&seed, 1, 40),
+                     .depth = random_range(&seed, 1, 200),
+                     .columns = random_range(&seed, 1, 50),
+                     .block = 16 << random_range(&seed, 0, 4),
+                     .bits = 4};
+        size_t scratch;
+        product_begin(&p, 0, &seed);
+        for (int64_t i = 0; i < p.rows * p.depth; i++) p.x[i] = (float)random_range(&seed, -300, 300);
+        for (int64_t i = 0; i < p.columns * p.blocks; i++) p.scales[i] = 0.5f;
+        for (int64_t i = 0; i < p.columns; i++) p.bias[i] = 3;
+        float *y = operator_result(&p, 0, 1, &scratch);
+        for (int64_t r = 0; r < p.rows; r++)
+            for (int64_t c = 0; c < p.columns; c++) {
+                int64_t sum = 0;
+                for (int64_t k = 0; k < p.depth; k++)
+                    sum += (int64_t)p.x[r * p.depth + k] *
+                           (code_of(p.codes, c * p.blocks * p.block + k, p.bits) - 8);
+                assert_true(y[r * p.columns + c] == (float)sum / 2 + 3);
+            }
+        free(y);
+        product_end(&p);
+    }
+}
+
 static void operators_at_every_level(void **state) {
     (void)state;
     static const int levels[] = {0, 1, 2, 3, 4, -1};
@@ -309,6 +338,7 @@ static void operators_without_numbers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products_in_every_form), cmocka_unit_test(no_numbers),
+                                       cmocka_unit_test(small_integers_are_exact),
                                        cmocka_unit_test(operators_at_every_level),
                                        cmocka_unit_test(operators_without_numbers)};
     return cmocka_run_group_tests_name("digit_tiles", tests, NULL, NULL);
