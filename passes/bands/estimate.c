@@ -17,8 +17,9 @@ typedef struct kind_cost {
     double faster;  /* so many products in the time of one of floats; 0: one */
 } kind_cost;
 
-/* Convolutions by their windows (INTEGERS_ARRANGED: those of integers whose filters need not be copied, GROUPS: pointwise ones in groups; PLANES: of each channel by itself, whose image lies by itself),
- * pools, views (a copy at most), products, products whose kernel puts the right matrix in order each time, and all else. */
+/* Convolutions by their windows (GROUPS: pointwise ones in groups; PLANES: of each channel by itself, whose image lies by itself; INTEGERS_ARRANGED:
+ * those of integers whose filters need not be copied), pools, views (a copy at most), products, products whose kernel puts the right matrix in
+ * order each time, and all else. */
 typedef enum kind {
     DENSE,
     FEW_CHANNELS,

@@ -5,13 +5,6 @@
 #include <float.h>
 #include <math.h>
 
-/* Choices that are quick enough with faster kernels. */
-typedef struct quick_choices {
-    band_choices choices;
-    size_t bound,
-        bytes; /* of the arena: without these kernels, and with as much for them as where nothing is said */
-} quick_choices;
-
 enum { QUICK = 3 };
 
 typedef struct finder {
@@ -22,10 +15,11 @@ typedef struct finder {
     band_choices before; /* that were tried last */
     /* Plans may take so many seconds more than on direct kernels without bands. */
     double most;
-    bool kernels;               /* faster ones are chosen */
-    bool learns;                /* the search learns from trials */
-    bool placed;                /* what every trial comes to is asked for, even where it is no use */
-    quick_choices quick[QUICK]; /* those with the least bound, this one first */
+    bool kernels; /* faster ones are chosen */
+    bool learns;  /* the search learns from trials */
+    bool placed;  /* what every trial comes to is asked for, even where it is no use */
+    /* Trials that were quick enough with as much memory for kernels as where nothing is said: those with the least bound, this one first. */
+    const band_trial *quick[QUICK];
     size_t quick_count;
 } finder;
 
@@ -51,12 +45,12 @@ static bool is_best(const finder *f, const band_choices *choices) {
 static void note_quick(finder *f, const band_trial *trial) {
     size_t at = f->quick_count;
     for (size_t i = 0; i < f->quick_count; i++)
-        if (band_same_choices(&f->quick[i].choices, &trial->choices)) return;
-    while (at > 0 && f->quick[at - 1].bound > trial->bound) at--;
+        if (f->quick[i] == trial) return;
+    while (at > 0 && f->quick[at - 1]->bound > trial->bound) at--;
     if (at == QUICK) return;
     if (f->quick_count < QUICK) f->quick_count++;
     for (size_t i = f->quick_count - 1; i > at; i--) f->quick[i] = f->quick[i - 1];
-    f->quick[at] = (quick_choices){trial->choices, trial->bound, trial->arena};
+    f->quick[at] = trial;
 }
 
 /* Tries choices with the kernels that fit into an arena of `kernel_arena` bytes (0: a little more than without faster ones). They are the best
@@ -93,10 +87,10 @@ static base_status try_larger_kernels(finder *f, const band_choices *choices, si
 }
 
 /* Choices may be quick enough with less memory for kernels than what these are given where nothing is said. */
-static base_status try_smaller_kernels(finder *f, const quick_choices *quick) {
+static base_status try_smaller_kernels(finder *f, const band_trial *quick) {
     enum { TURNS = 5 };
     double low = (double)quick->bound,
-           high = (double)(quick->bytes < f->found->bytes ? quick->bytes : f->found->bytes);
+           high = (double)(quick->arena < f->found->bytes ? quick->arena : f->found->bytes);
     base_status status = BASE_OK;
     for (int turn = 0; turn < TURNS && status == BASE_OK && low < 0.99 * high; turn++) {
         const double arena = sqrt(low * high);
@@ -228,7 +222,7 @@ static base_status find_learning(finder *f) {
     if (status == BASE_OK) status = settle(f);
     if (status == BASE_OK) status = lower_peaks(f);
     for (size_t i = 0; i < f->quick_count && status == BASE_OK && f->kernels; i++)
-        status = try_smaller_kernels(f, &f->quick[i]);
+        status = try_smaller_kernels(f, f->quick[i]);
     return status;
 }
 

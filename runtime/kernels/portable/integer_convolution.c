@@ -17,10 +17,9 @@
 #include <string.h>
 
 enum {
-    NEAR = 16384,        /* bytes of a copy of some groups */
-    STENCIL_TAPS = 256,  /* of a window whose sums are exact in float: 256 * 255 * 255 < 2^24 */
-    STENCIL_FILTERS = 4, /* of one channel at most: a product makes more at once */
-    MOST_INPUTS = 9
+    NEAR = 16384,       /* bytes of a copy of some groups */
+    STENCIL_TAPS = 256, /* of a window whose sums are exact in float: 256 * 255 * 255 < 2^24 */
+    STENCIL_FILTERS = 4 /* of one channel at most: a product makes more at once */
 };
 
 typedef struct integer_convolution {
@@ -391,13 +390,15 @@ static uint32_t filters_input(const op_call *call) {
     return call->code == OP_QLINEAR_CONV ? 3 : 1;
 }
 
-/* Bytes of the filters if they were arranged; false where that is of no use. It depends on their shape alone: the image may have any extents. */
-static bool arranged_bytes(const op_call *call, size_t *bytes) {
+/* Bytes of the filters if they were arranged; false where that is of no use, and of other inputs. It depends on their shape alone: the image may have any extents. */
+static bool arranged_bytes(const op_call *call, uint32_t input, size_t *bytes) {
     enum { LEAST_DEPTH = 16 };
-    const op_shape *w = &call->inputs[filters_input(call)].type.shape;
+    const op_shape *w = &call->inputs[input].type.shape;
     const int64_t group = op_attribute_integer(&call->attributes, "group", 1);
     rt_filters_shape shape = {.channels = w->dims[1], .taps = 1};
-    if (!op_shape_known(w) || w->rank < 3 || group < 1 || w->dims[0] % group != 0) return false;
+    if (input != filters_input(call) || !op_shape_known(w) || w->rank < 3 || group < 1 ||
+        w->dims[0] % group != 0)
+        return false;
     for (int32_t i = 2; i < w->rank; i++) {
         if (w->dims[i] < 1 || !base_int64_multiply(shape.taps, w->dims[i], &shape.taps)) return false;
     }
@@ -407,25 +408,14 @@ static bool arranged_bytes(const op_call *call, size_t *bytes) {
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    const uint32_t w = filters_input(call);
-    const op_type *type = &call->inputs[w].type;
-    op_tensor inputs[MOST_INPUTS];
-    size_t bytes;
-    if (type->layout != OP_LAYOUT_PACKED) return rt_accepts_row_major(call);
-    if (call->input_count > MOST_INPUTS || !arranged_bytes(call, &bytes) || type->packed_bytes != bytes)
-        return false;
-    for (uint32_t i = 0; i < call->input_count; i++) inputs[i] = call->inputs[i];
-    inputs[w].type.layout = OP_LAYOUT_ROW_MAJOR;
-    op_call plain = *call;
-    plain.inputs = inputs;
-    return rt_accepts_row_major(&plain);
+    return rt_accepts_packed(call, arranged_bytes);
 }
 
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
     const uint32_t w = filters_input(call);
     size_t bytes;
     if (environment->portable_only || !rt_filters_wanted() || !call->inputs[w].data ||
-        !rt_accepts_row_major(call) || !arranged_bytes(call, &bytes))
+        !rt_accepts_row_major(call) || !arranged_bytes(call, w, &bytes))
         return false;
     *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
     preference->inputs[w] = OP_LAYOUT_PACKED;
@@ -440,7 +430,7 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
     const int64_t group = op_attribute_integer(&call->attributes, "group", 1);
     rt_filters_shape shape = {.channels = w->dims[1], .taps = 1};
     size_t bytes;
-    if (input != filters_input(call) || !arranged_bytes(call, &bytes))
+    if (!arranged_bytes(call, input, &bytes))
         return base_fail(report, BASE_INVALID, "input %u of this convolution is not packed", input);
     for (int32_t i = 2; i < w->rank; i++) shape.taps *= w->dims[i];
     rt_filters_arrange(source->type.dtype, source->data, group, w->dims[0] / group, shape, packed);

@@ -22,6 +22,13 @@ static void locate(const op_window *window, int64_t position, int64_t at[OP_WIND
     }
 }
 
+/* The number that an output position has in the grid. */
+static int64_t grid_position(const rt_integer_image *shape, const int64_t at[OP_WINDOW_RANK]) {
+    int64_t position = 0;
+    for (int32_t i = 0; i < shape->window.rank; i++) position = position * shape->grid[i] + at[i];
+    return position;
+}
+
 /* The next output row: at[rank - 1] becomes 0. */
 static void next_row(const op_window *window, int64_t at[OP_WINDOW_RANK]) {
     at[window->rank - 1] = 0;
@@ -43,6 +50,24 @@ static int64_t count_parts(const op_window *window, int32_t i) {
     return parts;
 }
 
+/* Which elements of a dimension part `part` of the grid has: [first, end), of which the first one is that of the input, and what follows lies a
+ * stride further. */
+typedef struct part_range {
+    int64_t first, end, input;
+} part_range;
+
+static part_range range_of(const rt_integer_image *shape, int32_t i, int64_t part) {
+    const op_window *window = &shape->window;
+    const int64_t stride = window->stride[i], shift = remainder_of(window, i, part) - window->before[i],
+                  seen = window->input[i] - shift;
+    part_range made = {.first = shift >= 0 ? 0 : (-shift + stride - 1) / stride,
+                       .end = seen <= 0 ? 0 : (seen - 1) / stride + 1};
+    if (made.end > shape->grid[i]) made.end = shape->grid[i];
+    if (made.first > made.end) made.first = made.end;
+    made.input = made.first * stride + shift;
+    return made;
+}
+
 /* The part of a channel that is being copied: its remainders, and the elements [first, end) of its rows that are no
  * padding. */
 typedef struct channel_part {
@@ -53,13 +78,9 @@ static void enter_part(const rt_integer_image *shape, channel_part *part) {
     const op_window *window = &shape->window;
     const int32_t last = window->rank - 1;
     for (int32_t i = 0; i <= last; i++) part->remainder[i] = remainder_of(window, i, part->number[i]);
-    const int64_t stride = window->stride[last], shift = part->remainder[last] - window->before[last];
-    const int64_t seen = window->input[last] - shift, count = shape->grid[last];
-    part->first = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
-    part->end = seen <= 0 ? 0 : (seen - 1) / stride + 1;
-    if (part->first > count) part->first = count;
-    if (part->end > count) part->end = count;
-    if (part->end < part->first) part->end = part->first;
+    const part_range row = range_of(shape, last, part->number[last]);
+    part->first = row.first;
+    part->end = row.end;
 }
 
 /* How far a channel is copied: the part, and the row within it. */
@@ -127,24 +148,6 @@ static void copy_quads(const rt_integer_image *shape, const uint8_t *x, int64_t 
 
 RT_CLONES static void fill_quads(uint8_t *to, const uint8_t four[4], int64_t count) {
     for (int64_t i = 0; i < count; i++) memcpy(to + 4 * i, four, 4);
-}
-
-/* Which elements of a dimension part `part` of the grid has: [first, end), of which the first one is that of the input, and what follows lies a
- * stride further. */
-typedef struct part_range {
-    int64_t first, end, input;
-} part_range;
-
-static part_range range_of(const rt_integer_image *shape, int32_t i, int64_t part) {
-    const op_window *window = &shape->window;
-    const int64_t stride = window->stride[i], shift = remainder_of(window, i, part) - window->before[i],
-                  seen = window->input[i] - shift;
-    part_range made = {.first = shift >= 0 ? 0 : (-shift + stride - 1) / stride,
-                       .end = seen <= 0 ? 0 : (seen - 1) / stride + 1};
-    if (made.end > shape->grid[i]) made.end = shape->grid[i];
-    if (made.first > made.end) made.first = made.end;
-    made.input = made.first * stride + shift;
-    return made;
 }
 
 /* The same of maps: rows are read where they lie, between padding that is there before. */
@@ -472,11 +475,9 @@ static int64_t find_rows(const rt_integer_image *shape, int64_t position, int64_
     int64_t at[OP_WINDOW_RANK], found = 0;
     locate(window, position, at);
     for (int64_t from = 0, length; from < count; from += length) {
-        int64_t to = 0;
         length = window->output[last] - at[last];
         if (length > count - from) length = count - from;
-        for (int32_t i = 0; i <= last; i++) to = to * shape->grid[i] + at[i];
-        rows[found++] = (rt_image_run){(int32_t)from, (int32_t)length, to};
+        rows[found++] = (rt_image_run){(int32_t)from, (int32_t)length, grid_position(shape, at)};
         next_row(window, at);
     }
     return found;
@@ -490,13 +491,11 @@ static int64_t find_pieces(const rt_integer_image *shape, int64_t position, int6
     int64_t at[OP_WINDOW_RANK], found = 0;
     locate(window, position, at);
     for (int64_t from = 0, length; from < count; from += length) {
-        int64_t to = 0;
         const int64_t column = from % RT_INTEGER_PANEL, row_left = window->output[last] - at[last];
         length = RT_INTEGER_PANEL - column;
         if (length > count - from) length = count - from;
         if (length > row_left) length = row_left;
-        for (int32_t i = 0; i <= last; i++) to = to * shape->grid[i] + at[i];
-        pieces[found++] = (rt_image_piece){.at = 4 * (to - column),
+        pieces[found++] = (rt_image_piece){.at = 4 * (grid_position(shape, at) - column),
                                            .columns = (uint16_t)(((1u << length) - 1) << column),
                                            .panel = (int16_t)(from / RT_INTEGER_PANEL)};
         if (length == row_left) next_row(window, at);
@@ -507,14 +506,11 @@ static int64_t find_pieces(const rt_integer_image *shape, int64_t position, int6
 
 /* Where panels begin in a copy of quadruples, of which no panel is of several rows. */
 static void find_panels(const rt_integer_image *shape, int64_t position, int64_t count, int64_t *panels) {
-    const op_window *window = &shape->window;
     for (int64_t from = 0; from < count; from += RT_INTEGER_PANEL) {
-        int64_t at[OP_WINDOW_RANK], to = 0;
+        int64_t at[OP_WINDOW_RANK], to = position + from;
         if (shape->joined) {
-            locate(window, position + from, at);
-            for (int32_t i = 0; i < window->rank; i++) to = to * shape->grid[i] + at[i];
-        } else {
-            to = position + from;
+            locate(&shape->window, to, at);
+            to = grid_position(shape, at);
         }
         panels[from / RT_INTEGER_PANEL] = 4 * to;
     }

@@ -14,7 +14,6 @@
 #include <string.h>
 
 enum {
-    MOST_INPUTS = 8,
     PACKED_COLUMNS = 512, /* of a block at most; more threads have less each */
     THIN_ROWS = 4,        /* products of fewer rows add rows of B */
     THIN_COLUMNS = 1024   /* that they work on at a time: sums that stay in the cache */
@@ -291,25 +290,15 @@ static uint32_t matrix_input(const op_call *call) {
     return call->code == OP_QLINEAR_MATMUL ? 3 : 1;
 }
 
-static bool matrix_bytes(const op_call *call, size_t *bytes) {
-    const op_shape *b = &call->inputs[matrix_input(call)].type.shape;
-    return b->rank == 2 && op_shape_known(b) && rt_integer_packed_bytes(b->dims[0], b->dims[1], bytes);
+static bool matrix_bytes(const op_call *call, uint32_t input, size_t *bytes) {
+    const op_shape *b = &call->inputs[input].type.shape;
+    return input == matrix_input(call) && b->rank == 2 && op_shape_known(b) &&
+           rt_integer_packed_bytes(b->dims[0], b->dims[1], bytes);
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    const uint32_t b = matrix_input(call);
-    const op_type *type = &call->inputs[b].type;
-    size_t bytes;
-    if (type->layout != OP_LAYOUT_PACKED) return rt_accepts_row_major(call);
-    if (call->input_count > MOST_INPUTS || !matrix_bytes(call, &bytes) || type->packed_bytes != bytes)
-        return false;
-    op_tensor inputs[MOST_INPUTS];
-    for (uint32_t i = 0; i < call->input_count; i++) inputs[i] = call->inputs[i];
-    inputs[b].type.layout = OP_LAYOUT_ROW_MAJOR;
-    op_call plain = *call;
-    plain.inputs = inputs;
-    return rt_accepts_row_major(&plain);
+    return rt_accepts_packed(call, matrix_bytes);
 }
 
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
@@ -317,7 +306,7 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
     const op_tensor *matrix = &call->inputs[b];
     size_t bytes;
     if (environment->portable_only || !rt_integer_packs() || !matrix->data || !rt_accepts_row_major(call) ||
-        !matrix_bytes(call, &bytes))
+        !matrix_bytes(call, b, &bytes))
         return false;
     const int64_t columns = matrix->type.shape.dims[1], more = -columns & (RT_INTEGER_PANEL - 1);
     if (4 * more > columns) return false;
@@ -331,7 +320,7 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
                         const op_tensor *source, void *packed, base_report *report) {
     (void)environment;
     size_t bytes;
-    if (input != matrix_input(call) || !matrix_bytes(call, &bytes))
+    if (!matrix_bytes(call, input, &bytes))
         return base_fail(report, BASE_INVALID, "input %u of this product is not packed", input);
     rt_integer_pack(source->type.dtype, source->data, source->type.shape.dims[0], source->type.shape.dims[1],
                     packed);

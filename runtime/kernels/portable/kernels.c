@@ -593,9 +593,23 @@ base_status rt_run_nothing(const rt_prepared *prepared, const op_tensor *inputs,
     return BASE_OK;
 }
 
+static bool never_packed(const op_call *call, uint32_t input, size_t *bytes) {
+    (void)call, (void)input, (void)bytes;
+    return false;
+}
+
 bool rt_accepts_row_major(const op_call *call) {
+    return rt_accepts_packed(call, never_packed);
+}
+
+bool rt_accepts_packed(const op_call *call, rt_packed_bytes *packed_bytes) {
     for (uint32_t i = 0; i < call->input_count; i++) {
-        if (!is_row_major(&call->inputs[i].type)) return false;
+        const op_type *type = &call->inputs[i].type;
+        size_t bytes;
+        if (is_row_major(type)) continue;
+        if (type->kind != OP_KIND_TENSOR || type->layout != OP_LAYOUT_PACKED ||
+            !packed_bytes(call, i, &bytes) || bytes != type->packed_bytes)
+            return false;
     }
     for (uint32_t i = 0; i < call->output_count; i++) {
         if (!is_row_major(&call->outputs[i].type)) return false;

@@ -66,7 +66,9 @@ typedef struct rt_part {
 } rt_part;
 static inline rt_part rt_part_inside(int64_t start, int64_t step, int64_t extent, int64_t count) {
     const int64_t rest = extent - start > 0 ? extent - start : 0, before = start < 0 ? -start : 0;
-    if (step == 1) return (rt_part){before, rest < count ? rest : count}; /* a division takes as long as a small window */
+    if (step == 1)
+        return (rt_part){before,
+                         rest < count ? rest : count}; /* a division takes as long as a small window */
     const int64_t high = rest == 0 ? 0 : (rest - 1) / step + 1;
     return (rt_part){before == 0 ? 0 : (before + step - 1) / step, high < count ? high : count};
 }
@@ -113,6 +115,11 @@ rt_run_function rt_run_nothing;
 
 /* All inputs and outputs are row-major tensors. */
 bool rt_accepts_row_major(const op_call *call);
+
+/* How many bytes an input of this call has when it is packed; false where it never is. */
+typedef bool rt_packed_bytes(const op_call *call, uint32_t input, size_t *bytes);
+/* The same but for inputs that are packed, which have as many bytes as that says. */
+bool rt_accepts_packed(const op_call *call, rt_packed_bytes *packed_bytes);
 /* The elements that lie in memory, padding included. The shape must be known. */
 int64_t rt_stored_elements(const op_type *type);
 /* The inputs below `count` and output 0 lie in the same way, all of one shape unless row-major. Where that way
@@ -127,7 +134,8 @@ extern const rt_kernel rt_kernel_winograd_transforming; /* with weights that sta
 
 /* MatMul and Gemm with a constant right matrix in panels (packed_product.c). */
 extern const rt_kernel rt_kernel_packed_product;
-extern const rt_kernel rt_kernel_compressed_product; /* of few rows, weights in 28 bits (compressed_product.c) */
+extern const rt_kernel
+    rt_kernel_compressed_product;               /* of few rows, weights in 28 bits (compressed_product.c) */
 extern const rt_kernel rt_kernel_packed_halves; /* of 16 bits (packed_halves.c) */
 /* LSTM and GRU with constant weights in panels (packed_recurrent.c). */
 extern const rt_kernel rt_kernel_packed_recurrent;

@@ -13,7 +13,6 @@
 enum {
     FEW_WEIGHTS = 1 << 16, /* of a recurrence: a quarter of a megabyte */
     NEAR_BYTES = 1 << 14,  /* of weights that stay in the nearest cache */
-    MOST_INPUTS = 12
 };
 
 typedef enum activation_kind {
@@ -194,19 +193,8 @@ static void multiply_panels(float *y, const float *panels, const float *h, int64
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     const op_dtype dtype = call->inputs[0].type.dtype;
-    op_tensor inputs[MOST_INPUTS];
-    op_call plain = *call;
-    if (dtype != OP_FLOAT && dtype != OP_DOUBLE && !rt_is_half(dtype)) return false;
-    if (call->input_count > MOST_INPUTS) return false;
-    for (uint32_t i = 0; i < call->input_count; i++) {
-        size_t bytes;
-        inputs[i] = call->inputs[i];
-        if (inputs[i].type.layout != OP_LAYOUT_PACKED) continue;
-        if (!packed_weight_bytes(call, i, &bytes) || inputs[i].type.packed_bytes != bytes) return false;
-        inputs[i].type.layout = OP_LAYOUT_ROW_MAJOR;
-    }
-    plain.inputs = inputs;
-    return rt_accepts_row_major(&plain);
+    return (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype)) &&
+           rt_accepts_packed(call, packed_weight_bytes);
 }
 
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {

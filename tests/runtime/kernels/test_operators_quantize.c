@@ -12,12 +12,12 @@
 
 #include <cmocka.h>
 
-enum { SEED = 20261121 };
+enum { SEED = 20261121, MOST_INPUTS = 9 };
 
 typedef struct fixture {
     base_arena arena;
     base_report report;
-    op_tensor inputs[9], outputs[3];
+    op_tensor inputs[MOST_INPUTS], outputs[3];
     op_attribute attributes[8];
     op_call call;
 } fixture;
@@ -223,6 +223,20 @@ static void check_byte(double got, double sum, float scale, double zero, op_dtyp
     if (got != want) fail_msg("round %d: element %" PRId64 " is %g, expected %g", round, i, got, want);
 }
 
+/* The same call with `inputs`, of which one has so many bytes for what it is packed to, and with `outputs`. */
+static op_call packed_call(fixture *f, uint32_t packed, size_t bytes, op_tensor inputs[MOST_INPUTS],
+                           op_tensor *outputs) {
+    const op_shape memory = {.rank = 1, .dims = {(int64_t)bytes}};
+    op_call call = f->call;
+    memcpy(inputs, f->inputs, MOST_INPUTS * sizeof *inputs);
+    inputs[packed].type.layout = OP_LAYOUT_PACKED;
+    inputs[packed].type.packed_bytes = bytes;
+    inputs[packed].data = test_tensor(&f->arena, OP_UINT8, &memory).data;
+    call.inputs = inputs;
+    call.outputs = outputs;
+    return call;
+}
+
 /* The same product with its right matrix packed: whether the machine would wish for it or not. */
 static void check_packed(fixture *f, int threads) {
     const rt_environment environment = {.threads = threads};
@@ -230,15 +244,8 @@ static void check_packed(fixture *f, int threads) {
     const op_shape *matrix = &f->inputs[b].type.shape;
     size_t bytes;
     if (!rt_integer_packed_bytes(matrix->dims[0], matrix->dims[1], &bytes)) return;
-    op_tensor inputs[9], outputs[1] = {f->outputs[0]};
-    memcpy(inputs, f->inputs, sizeof inputs);
-    const op_shape memory = {.rank = 1, .dims = {(int64_t)bytes}};
-    inputs[b].type.layout = OP_LAYOUT_PACKED;
-    inputs[b].type.packed_bytes = bytes;
-    inputs[b].data = test_tensor(&f->arena, OP_UINT8, &memory).data;
-    op_call call = f->call;
-    call.inputs = inputs;
-    call.outputs = outputs;
+    op_tensor inputs[MOST_INPUTS], outputs[1] = {f->outputs[0]};
+    const op_call call = packed_call(f, b, bytes, inputs, outputs);
     const rt_kernel *kernel = rt_kernel_of(call.code, "portable.matmul_integer");
     assert_int_equal(kernel->pack(&f->call, &environment, b, &f->inputs[b], inputs[b].data, &f->report),
                      BASE_OK);
@@ -509,15 +516,8 @@ static void check_arranged(fixture *f, const geometry *g, int threads) {
     for (int32_t i = 0; i < g->rank; i++) shape.taps *= g->kernel[i];
     size_t bytes;
     assert_true(rt_filters_bytes(g->group * g->filters, shape, &bytes));
-    op_tensor inputs[9], outputs[1] = {f->outputs[0]};
-    memcpy(inputs, f->inputs, sizeof inputs);
-    const op_shape memory = {.rank = 1, .dims = {(int64_t)bytes}};
-    inputs[w].type.layout = OP_LAYOUT_PACKED;
-    inputs[w].type.packed_bytes = bytes;
-    inputs[w].data = test_tensor(&f->arena, OP_UINT8, &memory).data;
-    op_call call = f->call;
-    call.inputs = inputs;
-    call.outputs = outputs;
+    op_tensor inputs[MOST_INPUTS], outputs[1] = {f->outputs[0]};
+    const op_call call = packed_call(f, w, bytes, inputs, outputs);
     const rt_kernel *kernel = rt_kernel_of(call.code, "portable.convolution_integer");
     const bool stencil = g->channels == 1 && g->filters <= 4 && g->rank <= 2,
                worth = !stencil && g->channels * shape.taps >= 16;

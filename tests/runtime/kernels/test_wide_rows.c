@@ -282,23 +282,25 @@ static void fill_any(float *x, int64_t count, uint64_t *seed) {
     }
 }
 
-static double whole(float x, double low, double high) {
-    return isnan(x) ? 0 : (double)x <= low ? low : (double)x >= high ? high : trunc((double)x);
+/* The types of integers and their ends, the narrow ones first. */
+static const struct {
+    op_dtype dtype;
+    double low, high;
+} integers[] = {{OP_INT8, -128, 127},
+                {OP_UINT8, 0, 255},
+                {OP_INT16, -32768, 32767},
+                {OP_UINT16, 0, 65535},
+                {OP_INT32, -0x1p31, 0x1p31 - 1},
+                {OP_UINT32, 0, 0x1p32 - 1},
+                {OP_INT64, -0x1p63, 0x1p63},
+                {OP_UINT64, 0, 0x1p64}};
+
+static double whole(double x, double low, double high) {
+    return isnan(x) ? 0 : x <= low ? low : x >= high ? high : trunc(x);
 }
 
 static void floats_become_integers(void **state) {
     (void)state;
-    static const struct {
-        op_dtype dtype;
-        double low, high;
-    } to[] = {{OP_INT8, -128, 127},
-              {OP_UINT8, 0, 255},
-              {OP_INT16, -32768, 32767},
-              {OP_UINT16, 0, 65535},
-              {OP_INT32, -0x1p31, 0x1p31 - 1},
-              {OP_UINT32, 0, 0x1p32 - 1},
-              {OP_INT64, -0x1p63, 0x1p63},
-              {OP_UINT64, 0, 0x1p64}};
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         uint64_t seed = round * 32452843;
         const size_t kind = round % 8;
@@ -307,11 +309,11 @@ static void floats_become_integers(void **state) {
         application_init(&app, OP_CAST);
         float *x = application_input(&app, OP_FLOAT, 1, DIMS(count));
         fill_any(x, count, &seed);
-        application_integer(&app, "to", to[kind].dtype);
+        application_integer(&app, "to", integers[kind].dtype);
         application_run(&app, "portable.cast", 1);
         for (int64_t i = 0; i < count; i++) {
-            const double want = whole(x[i], to[kind].low, to[kind].high),
-                         got = to[kind].dtype == OP_UINT64
+            const double want = whole((double)x[i], integers[kind].low, integers[kind].high),
+                         got = integers[kind].dtype == OP_UINT64
                                    ? (double)((const uint64_t *)app.outputs[0].data)[i]
                                    : application_element(&app.outputs[0], i);
             if (got != want) fail_msg("round %d: %a becomes %a", (int)round, (double)x[i], got);
@@ -367,15 +369,6 @@ static void numbers_become_halves(void **state) {
 
 static void doubles_become_integers(void **state) {
     (void)state;
-    static const struct {
-        op_dtype dtype;
-        double low, high;
-    } to[] = {{OP_INT8, -128, 127},
-              {OP_UINT8, 0, 255},
-              {OP_INT16, -32768, 32767},
-              {OP_UINT16, 0, 65535},
-              {OP_INT32, -0x1p31, 0x1p31 - 1},
-              {OP_UINT32, 0, 0x1p32 - 1}};
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         uint64_t seed = round * 141650939;
         const size_t kind = round % 6;
@@ -387,14 +380,11 @@ static void doubles_become_integers(void **state) {
         fill_any(some, count, &seed);
         for (int64_t i = 0; i < count; i++)
             x[i] = random_range(&seed, 0, 3) ? (double)some[i]
-                                             : to[kind].high + (double)random_range(&seed, -8, 8) / 4;
-        application_integer(&app, "to", to[kind].dtype);
+                                             : integers[kind].high + (double)random_range(&seed, -8, 8) / 4;
+        application_integer(&app, "to", integers[kind].dtype);
         application_run(&app, "portable.cast", 1);
         for (int64_t i = 0; i < count; i++) {
-            const double want = isnan(x[i])             ? 0
-                                : x[i] <= to[kind].low  ? to[kind].low
-                                : x[i] >= to[kind].high ? to[kind].high
-                                                        : trunc(x[i]),
+            const double want = whole(x[i], integers[kind].low, integers[kind].high),
                          got = application_element(&app.outputs[0], i);
             if (got != want) fail_msg("round %d: %a becomes %a, not %a", (int)round, x[i], got, want);
         }
