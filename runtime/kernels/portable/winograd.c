@@ -182,16 +182,27 @@ static const winograd_steps *best_steps(op_layout layout) {
 
 /* ---- a block of tiles ---------------------------------------------------------------------------------- */
 
+/* The tiles of the block that begins at job->first. */
+static int64_t block_tiles(const winograd_job *job) {
+    const int64_t rest = job->shape->tiles - job->first;
+    return rest < job->shape->tiles_each ? rest : job->shape->tiles_each;
+}
+
+static void enter_tiles(const winograd_job *job, int64_t first, int64_t end) {
+    const winograd_steps *steps = best_steps(job->shape->layout);
+    void (*enter)(const winograd_job *, int64_t) = is_row_major(job->shape) ? steps->enter_rows
+                                                   : job->shape->line < 0   ? steps->enter_channels
+                                                                            : steps->enter_lines;
+    for (int64_t i = first; i < end; i++) enter(job, i);
+}
+
 static void enter_member(void *context, int member, int members) {
     const winograd_job *job = context;
-    const bool rows = is_row_major(job->shape);
-    const winograd_steps *steps = best_steps(job->shape->layout);
     /* What pads the last panel of tiles is zeros, which are entered too. */
-    const int64_t count = rows ? job->shape->tiles_each / steps->lanes : job->count;
-    void (*enter)(const winograd_job *, int64_t) = rows                   ? steps->enter_rows
-                                                   : job->shape->line < 0 ? steps->enter_channels
-                                                                          : steps->enter_lines;
-    for (int64_t i = count * member / members; i < count * (member + 1) / members; i++) enter(job, i);
+    const int64_t count = is_row_major(job->shape)
+                              ? job->shape->tiles_each / best_steps(job->shape->layout)->lanes
+                              : job->count;
+    enter_tiles(job, count * member / members, count * (member + 1) / members);
 }
 
 /* The products at one point, some panels of tiles wide, of a row-major image. */
@@ -289,33 +300,59 @@ static void leave_tiles(const winograd_job *job, int64_t first, int64_t end) {
     for (int64_t i = first; i < end; i++) leave(job, i);
 }
 
-/* Products and outputs of some filters after others. Where there are too few of them for all threads, these share out the tiles, too. */
-static void group_member(void *context, int member, int members) {
-    const winograd_job *all = context;
+/* Products and outputs of one group of filters, for tiles [first, end) of the block; M and transformed weights are the member's own. */
+static void run_group(const winograd_job *all, int member, int64_t group, int64_t first, int64_t end) {
     const winograd *shape = all->shape;
-    const int64_t panels = panels_of(shape), groups = (panels + PANELS - 1) / PANELS;
-    const int64_t parts = groups % members == 0 || groups >= PANELS_EACH * members ? 1 : members;
+    const int64_t panel = group * PANELS, rest = panels_of(shape) - panel,
+                  count = rest < PANELS ? rest : PANELS;
+    winograd_job job = *all;
+    int64_t step;
+    const float *u = job.u + u_offset(shape, panel, &step);
+    job.m += member * shape->points * shape->m_point;
+    job.v += first * shape->depth;
+    job.first += first;
+    job.count = end - first;
+    job.first_filter = panel * RT_PANEL;
+    job.next_filter = (panel + count) * RT_PANEL;
+    if (job.count == 0) return;
+    if (shape->transforms)
+        transform_and_multiply(&job, all->own + member * shape->points * own_point(shape), panel, count);
+    for (int64_t point = 0; point < shape->points && !shape->transforms; point++)
+        multiply_channels(&job, u + point * step, shape->channels * RT_PANEL, point, panel, count, 0,
+                          shape->channels);
+    leave_tiles(&job, 0, job.count);
+}
+
+static int64_t groups_of(const winograd *shape) {
+    return (panels_of(shape) + PANELS - 1) / PANELS;
+}
+
+/* Filters are shared out. Where there are too few of them for all threads, these share out the tiles, too. */
+static void group_member(void *context, int member, int members) {
+    const winograd_job *job = context;
+    const int64_t groups = groups_of(job->shape),
+                  parts = groups % members == 0 || groups >= PANELS_EACH * members ? 1 : members;
     const int64_t items = groups * parts;
-    float *own = all->own + member * shape->points * own_point(shape);
     for (int64_t item = items * member / members; item < items * (member + 1) / members; item++) {
-        const int64_t panel = item / parts * PANELS, part = item % parts;
-        const int64_t first = all->count * part / parts, end = all->count * (part + 1) / parts;
-        const int64_t count = panels - panel < PANELS ? panels - panel : PANELS;
-        winograd_job job = *all;
-        int64_t step;
-        const float *u = job.u + u_offset(shape, panel, &step);
-        job.m += member * shape->points * shape->m_point;
-        job.v += first * shape->depth;
-        job.first += first;
-        job.count = end - first;
-        job.first_filter = panel * RT_PANEL;
-        job.next_filter = (panel + count) * RT_PANEL;
-        if (job.count == 0) continue;
-        if (shape->transforms) transform_and_multiply(&job, own, panel, count);
-        for (int64_t point = 0; point < shape->points && !shape->transforms; point++)
-            multiply_channels(&job, u + point * step, shape->channels * RT_PANEL, point, panel, count, 0,
-                              shape->channels);
-        leave_tiles(&job, 0, job.count);
+        const int64_t part = item % parts;
+        run_group(job, member, item / parts, job->count * part / parts, job->count * (part + 1) / parts);
+    }
+}
+
+/* Tiles are shared out in parts, one for each thread of the plan: what a thread enters it multiplies itself, while that lies in its own
+ * cache, and none waits for another. Each reads all transformed weights. */
+static void tiles_member(void *context, int member, int members) {
+    winograd_job job = *(const winograd_job *)context;
+    const winograd *shape = job.shape;
+    for (; job.first < shape->tiles; job.first += shape->tiles_each) {
+        job.count = block_tiles(&job);
+        for (int part = member; part < shape->threads; part += members) {
+            const int64_t first = job.count * part / shape->threads,
+                          end = job.count * (part + 1) / shape->threads;
+            enter_tiles(&job, first, end);
+            for (int64_t group = 0; group < groups_of(shape); group++)
+                run_group(&job, member, group, first, end);
+        }
     }
 }
 
@@ -352,9 +389,12 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
                         .next_filter = shape->columns};
     job.m = job.v + shape->points * shape->v_point;
     if (shape->transforms && !transforms_apart(shape)) rt_team_run(prepared->threads, transform_member, &job);
-    for (job.first = 0; job.first < shape->tiles; job.first += shape->tiles_each) {
-        const int64_t rest = shape->tiles - job.first;
-        job.count = rest < shape->tiles_each ? rest : shape->tiles_each;
+    if (shape->shared) {
+        rt_team_run(prepared->threads, tiles_member, &job);
+        return BASE_OK;
+    }
+    for (; job.first < shape->tiles; job.first += shape->tiles_each) {
+        job.count = block_tiles(&job);
         rt_team_run(prepared->threads, enter_member, &job);
         if (shape->grouped) {
             rt_team_run(prepared->threads, group_member, &job);

@@ -42,7 +42,9 @@ typedef struct winograd {
     int64_t depth, columns;                 /* channels and filters, rounded up to whole panels */
     int64_t v_point, m_point;               /* floats from one point to the next */
     bool bias, residual;
-    bool grouped;    /* M holds GROUP filters, and each thread has its own */
+    bool grouped; /* M holds GROUP filters, and each thread has its own */
+    bool
+        shared; /* threads share out the tiles of a block, not the filters: the weights, which each reads then, are little beside V */
     bool transforms; /* the weights, in each run */
     int threads;     /* each of which has transformed weights of its own then */
     rt_activation activation;

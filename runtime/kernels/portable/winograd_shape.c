@@ -4,6 +4,8 @@
 
 enum {
     FEWEST_CHANNELS = 8,
+    FEWEST_EACH = 6,       /* tiles for each thread that shares them: so many rows a product has at least */
+    OWN_CACHE = 640 << 10, /* bytes of transformed weights that a core keeps by itself */
     FEWEST_TILES =
         64 /* of a block of several small images, at least, if there are so many: U is read for each block */
 };
@@ -13,7 +15,14 @@ static void set_tiles(winograd *shape, int64_t tiles) {
                         : tiles < LEAST_TILES ? LEAST_TILES
                                               : tiles;
     shape->v_point = shape->tiles_each * shape->depth + PAD;
-    shape->m_point = shape->tiles_each * row_of_m(shape) + PAD;
+    shape->shared = shape->threads > 1 && !is_row_major(shape) &&
+                    shape->tiles_each >= FEWEST_EACH * shape->threads &&
+                    (transformed_bytes(shape) <= OWN_CACHE ||
+                     transformed_bytes(shape) <= (size_t)(shape->points * shape->v_point) * sizeof(float));
+    shape->grouped = !is_row_major(shape) && (shape->transforms || shape->shared || shape->threads == 1 ||
+                                              shape->columns / RT_PANEL >= PANELS_EACH * shape->threads);
+    const int64_t sharing = shape->shared ? shape->threads : 1;
+    shape->m_point = (shape->tiles_each + sharing - 1) / sharing * row_of_m(shape) + PAD;
 }
 
 void rt_winograd_set_blocks(winograd *shape, int64_t blocks) {
@@ -100,8 +109,6 @@ bool rt_winograd_read(const op_call *call, const rt_environment *environment, bo
     shape->columns = is_row_major(shape) ? shape->filters : round_up(shape->filters, RT_PANEL);
     shape->transforms = transforms;
     shape->threads = environment->threads > 0 ? environment->threads : 1;
-    shape->grouped = !is_row_major(shape) && (transforms || shape->threads == 1 ||
-                                              shape->columns / RT_PANEL >= PANELS_EACH * shape->threads);
     const int64_t blocks = op_attribute_integer(&call->attributes, "ouro.blocks", 1),
                   image_blocks = op_attribute_integer(&call->attributes, "ouro.image_blocks", 0);
     if (blocks < 1 || blocks > MOST_BLOCKS || image_blocks < 0 || image_blocks > MOST_BLOCKS) return false;

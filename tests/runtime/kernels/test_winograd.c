@@ -195,6 +195,39 @@ static void test_many_channels(void **state) {
     }
 }
 
+/* Few channels and many tiles, which threads share out: the same bits as alone, whatever is left over for the last of them. */
+static void test_many_tiles(void **state) {
+    (void)state;
+    static const char *const names[] = {"portable.winograd", "portable.winograd_transforming"};
+    for (uint64_t trial = 1; trial <= 6; trial++) {
+        uint64_t seed = trial;
+        const int64_t channels = random_range(&seed, 8, 70), filters = random_range(&seed, 8, 70);
+        application app;
+        application_init(&app, OP_CONV);
+        application_random(&app, OP_FLOAT, 4,
+                           DIMS(random_range(&seed, 1, 2), channels, random_range(&seed, 20, 50),
+                                random_range(&seed, 20, 50)),
+                           &seed);
+        application_random(&app, OP_FLOAT, 4, DIMS(filters, channels, 3, 3), &seed);
+        application_random(&app, OP_FLOAT, 1, DIMS(filters), &seed);
+        application_integers(&app, "pads", 4, DIMS(1, 1, 1, 1));
+        assert_int_equal(application_infer(&app), BASE_OK);
+        const op_layout layout = layouts[1 + trial % 3];
+        const op_tensor all = run_winograd(&app, names[0], layout, SIZE_MAX, 1, false);
+        for (int threads = 2; threads <= 4; threads++) {
+            for (int i = 0; i < 4; i++) {
+                const size_t limit = i < 2 ? SIZE_MAX : (size_t)2 << 20;
+                const op_tensor other = run_winograd(&app, names[i % 2], layout, limit, threads, false);
+                assert_int_equal(all.bytes, other.bytes);
+                if (memcmp(all.data, other.data, all.bytes) != 0)
+                    fail_msg("seed %" PRIu64 ", %s, %d threads: another result", trial, names[i % 2],
+                             threads);
+            }
+        }
+        application_free(&app);
+    }
+}
+
 /* In 16 bits, where channels lie innermost: beside the direct kernel, and the same bits whatever the blocks, threads and weights. */
 static void test_sixteen_bits(void **state) {
     (void)state;
@@ -286,6 +319,7 @@ int main(void) {
         cmocka_unit_test(test_equals_the_direct_convolution),
         cmocka_unit_test(test_lines),
         cmocka_unit_test(test_many_channels),
+        cmocka_unit_test(test_many_tiles),
         cmocka_unit_test(test_sixteen_bits),
         cmocka_unit_test(test_refuses),
         cmocka_unit_test(test_scratch_limits_blocks),
