@@ -170,6 +170,13 @@ static kind kind_of(const ir_node *node, const rt_kernel *kernel) {
     return view == OP_VIEW_NONE ? OTHER : VIEW;
 }
 
+/* Threads share what a map takes, and what a kernel moves; each step of a band ends when the last of them has come, and what one wrote another
+ * one reads next. In seconds: */
+static double wait_seconds(int threads) {
+    static const double WAIT = 2e-6;
+    return threads > 1 ? WAIT : 0;
+}
+
 /* What a map takes more because it does not stay in the nearest cache. */
 static double far_seconds(const band_rates *rates, double bytes) {
     return bytes <= rates->near_bytes
@@ -273,7 +280,7 @@ band_estimate band_estimate_node(const ir_node *node, bool by_rows, double bytes
     }
     if (!by_rows) {
         own.call = cost->call + weights / rates->far_weights;
-        own.seconds = own.call + moved / cost->moved + lines_seconds(node, rates);
+        own.seconds = own.call + (moved / cost->moved + lines_seconds(node, rates)) / threads;
         return own;
     }
     if (node->code == OP_MATMUL) own.seconds = product_seconds(node, threads, rates, &weights);
@@ -284,13 +291,14 @@ band_estimate band_estimate_node(const ir_node *node, bool by_rows, double bytes
     const double at_once = rt_products_at_once(ir_input(node, 0)->type.dtype, environment);
     own.seconds /= at_once;
     own.products /= at_once;
-    own.innermost = rates->included ? 0 : slower_innermost(node, of) * (own.seconds + moved / cost->moved);
-    own.far = far_seconds(rates, bytes);
-    own.again = cost->call + (cost->weights > 0 ? weights / cost->weights : 0);
+    own.innermost =
+        rates->included ? 0 : slower_innermost(node, of) * (own.seconds + moved / cost->moved / threads);
+    own.far = far_seconds(rates, bytes) / threads;
+    own.again = cost->call + wait_seconds(threads) + (cost->weights > 0 ? weights / cost->weights : 0);
     /* Products take that long anywhere, and integer convolutions to read their weights or to copy them. */
     if (of != PRODUCT && of != PRODUCT_ARRANGED) own.call = cost->faster > 0 ? cost->call : own.again;
-    own.seconds +=
-        moved / cost->moved + (rates->included ? 0 : own.again + own.far) + lines_seconds(node, rates);
+    own.seconds += (moved / cost->moved + lines_seconds(node, rates)) / threads +
+                   (rates->included ? 0 : own.again + own.far);
     own.again += own.seconds * cost->slower / (double)band_node_rows(node);
     return own;
 }
