@@ -8,7 +8,7 @@
  * instruction for it; elsewhere, and in float16, weights become floats a piece at a time for the tiles of float, or, for a few rows, in registers
  * (half_tiles.h). What it takes lies on the stack: there is no scratch.
  *
- * Elements are added in the order of the depth, whatever the number of rows and of threads, which share the columns.
+ * Elements are added in the order of the depth, whatever the number of rows and of threads, which share either as in packed_product.c.
  */
 #include "runtime/kernels/portable/half_rows.h"
 #include "runtime/kernels/portable/half_tiles.h"
@@ -207,28 +207,24 @@ static void multiply_wide(const halves_job *job, int64_t row, int64_t rows, int6
 
 /* ---- all of it ----------------------------------------------------------------------------------------- */
 
-/* The columns are shared out, four panels at a time: each thread reads weights that no other one does. */
 static void run_member(void *context, int member, int members) {
     const halves_job *job = context;
     const rt_packed_product *product = job->product;
-    enum { UNIT = 4 * RT_PANEL };
+    const rt_packed_part part = rt_packed_product_part(product, member, members);
     const bool pairs = product->dtype == OP_BFLOAT16 && rt_pairs_here(),
                tiles = pairs || (rt_half_tiles_here() && product->rows < WIDENED_ROWS);
-    const int64_t most = tiles ? TILE_ROWS : FLOAT_ROWS, passes = (product->rows + most - 1) / most,
-                  rows = tiles ? most : (product->rows + passes - 1) / passes,
-                  units = (product->columns + UNIT - 1) / UNIT;
-    const int64_t first = units * member / members * UNIT,
-                  end = least(units * (member + 1) / members * UNIT, product->columns);
+    const int64_t most = tiles ? TILE_ROWS : FLOAT_ROWS, passes = (part.rows + most - 1) / most,
+                  rows = tiles ? most : (part.rows + passes - 1) / passes, after = part.row + part.rows;
     int64_t wide = BLOCK_COLUMNS;
-    while (tiles && wide > 2 * RT_PANEL && product->rows > TILE_ROWS &&
+    while (tiles && wide > 2 * RT_PANEL && part.rows > TILE_ROWS &&
            wide / RT_PANEL * job->step * (int64_t)sizeof(uint16_t) > NEAR_BYTES)
         wide /= 2;
-    for (int64_t column = first; column < end; column += wide) {
-        const int64_t columns = least(end - column, wide);
-        for (int64_t i = 0; i < product->rows; i += rows) {
-            const int64_t some = least(product->rows - i, rows);
-            (pairs ? multiply_pairs : tiles ? multiply_wide : multiply_floats)(job, i, some, column, columns);
-        }
+    for (int64_t column = part.first; column < part.end; column += wide) {
+        const int64_t columns = least(part.end - column, wide);
+        for (int64_t row = part.row; row < after; row += rows)
+            (pairs   ? multiply_pairs
+             : tiles ? multiply_wide
+                     : multiply_floats)(job, row, least(after - row, rows), column, columns);
     }
 }
 

@@ -11,8 +11,9 @@
  * in a cache near to the core; tiles pass over them (tiles.c). Where rows of X lie so far apart that they meet in few sets of the
  * nearest cache, those of a tile are copied together first.
  *
- * Elements are added in an order that follows from the shapes alone, the same in all columns, whatever the number of threads, which
- * share the columns.
+ * Elements are added in an order that follows from the shapes alone, the same in all rows and columns, whatever the number of threads. These
+ * share many rows: a thread finds most of its rows in its own cache, as what is done with rows before and after is shared in the same
+ * way. Few rows are all read by each, which has columns of its own.
  */
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/packed_product.h"
@@ -26,6 +27,10 @@ enum {
     TILE_ROWS = 12,     /* of the largest tile */
     PAGE = 4096,        /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
     LEAST_COLUMNS = 16,
+    LEAST_EACH =
+        24, /* rows: with as many for each of them, threads share out the rows, else the columns, by whole tiles: */
+    FEW_ROWS = 4,      /* fewer are multiplied with TOGETHER panels at once, */
+    TILE_PANELS = 2,   /* others with so many */
     SMALL_WORK = 4096, /* products of fewer multiplications are not worth constants of their own */
     /* After the panels: tells these weights from those that other kernels pack, which never take so many bytes. */
     MARK_BYTES = RT_ALIGNMENT
@@ -341,40 +346,51 @@ static void run_tile(const packed_job *job, const block *b, int64_t row, int64_t
         rt_packed_product_finish(product, job->bias, column, columns, y + i * product->columns);
 }
 
-static void run_columns(const packed_job *job, int64_t first, int64_t end) {
+static void run_part(const packed_job *job, const rt_packed_part *part) {
     const rt_packed_product *product = job->product;
-    if (first >= end) return;
+    if (part->first >= part->end || part->rows == 0) return;
     if (product->rows == 1) {
-        run_row(job, 0, first, end);
+        run_row(job, 0, part->first, part->end);
         return;
     }
     const int64_t parts = (product->depth + BLOCK_DEPTH - 1) / BLOCK_DEPTH;
     const int64_t near = NEAR_FLOATS / (TILE_ROWS * (product->depth + product->columns)),
                   most = near > 1 && !is_copied(product) ? near * TILE_ROWS : TILE_ROWS,
-                  tiles = (product->rows + most - 1) / most,
-                  each = (product->rows + tiles - 1) / tiles; /* rows are dealt out evenly */
-    for (int64_t column = first; column < end; column += BLOCK_COLUMNS) {
-        const int64_t columns = end - column < BLOCK_COLUMNS ? end - column : BLOCK_COLUMNS;
-        for (int64_t part = 0; part < parts; part++) {
-            const int64_t from = product->depth * part / parts, after = product->depth * (part + 1) / parts;
+                  tiles = (part->rows + most - 1) / most,
+                  each = (part->rows + tiles - 1) / tiles; /* rows are dealt out evenly */
+    for (int64_t column = part->first; column < part->end; column += BLOCK_COLUMNS) {
+        const int64_t rest = part->end - column, columns = rest < BLOCK_COLUMNS ? rest : BLOCK_COLUMNS;
+        for (int64_t k = 0; k < parts; k++) {
+            const int64_t from = product->depth * k / parts, after = product->depth * (k + 1) / parts;
             const block b = {.column = column,
                              .columns = columns,
                              .from = from,
                              .depth = after - from,
                              .panels = panels_at(job, column, from)};
-            for (int64_t row = 0; row < product->rows; row += each)
-                run_tile(job, &b, row, product->rows - row < each ? product->rows - row : each);
+            for (int64_t row = 0; row < part->rows; row += each)
+                run_tile(job, &b, part->row + row, part->rows - row < each ? part->rows - row : each);
         }
     }
 }
 
-/* The columns are shared out, four panels at a time: each thread reads weights that no other one does. */
+rt_packed_part rt_packed_product_part(const rt_packed_product *product, int member, int members) {
+    const int64_t rows = product->rows;
+    if (rows >= LEAST_EACH * members) {
+        const int64_t row = rows * member / members;
+        return (rt_packed_part){
+            .row = row, .rows = rows * (member + 1) / members - row, .end = product->columns};
+    }
+    const int64_t unit = (rows < FEW_ROWS ? TOGETHER : TILE_PANELS) * RT_PANEL,
+                  units = (product->columns + unit - 1) / unit, end = units * (member + 1) / members * unit;
+    return (rt_packed_part){.rows = rows,
+                            .first = units * member / members * unit,
+                            .end = end < product->columns ? end : product->columns};
+}
+
 static void run_member(void *context, int member, int members) {
     const packed_job *job = context;
-    enum { UNIT = TOGETHER * RT_PANEL };
-    const int64_t columns = job->product->columns, units = (columns + UNIT - 1) / UNIT;
-    const int64_t first = units * member / members * UNIT, end = units * (member + 1) / members * UNIT;
-    run_columns(job, first, end < columns ? end : columns);
+    const rt_packed_part part = rt_packed_product_part(job->product, member, members);
+    run_part(job, &part);
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,

@@ -28,6 +28,12 @@ bool rt_packed_product_wanted(const op_call *call, const rt_environment *environ
 void rt_packed_product_finish(const rt_packed_product *product, const float *bias, int64_t column,
                               int64_t columns, float *y);
 
+/* What one of several threads does: rows [row, row + rows), columns [first, end), which begin at the beginning of a panel. */
+typedef struct rt_packed_part {
+    int64_t row, rows, first, end;
+} rt_packed_part;
+rt_packed_part rt_packed_product_part(const rt_packed_product *product, int member, int members);
+
 static inline int64_t rt_panel_count(const rt_packed_product *product) {
     return (product->columns + RT_PANEL - 1) / RT_PANEL;
 }

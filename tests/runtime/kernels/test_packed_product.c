@@ -21,7 +21,7 @@ static const rt_kernel *kernel(void) {
 }
 
 static int64_t draw_rows(uint64_t *seed) {
-    return random_range(seed, 0, 3) ? random_range(seed, 1, 30) : random_range(seed, 31, 60);
+    return random_range(seed, 0, 3) ? random_range(seed, 1, 30) : random_range(seed, 31, 110);
 }
 
 /* A MatMul of one or three axes, or a Gemm. */
