@@ -108,7 +108,8 @@ static double channel_mean(const normalization_job *job, int64_t channel, double
 static void train_member(void *context, int member, int members) {
     const normalization_job *job = context;
     const normalization *shape = job->shape;
-    for (int64_t channel = member; channel < shape->channels; channel += members) {
+    for (int64_t channel = shape->channels * member / members;
+         channel < shape->channels * (member + 1) / members; channel++) {
         double of[5] = {0};
         for (uint32_t i = 1; i < 5; i++)
             of[i] = rt_element_load(shape->dtypes[i], job->inputs[i].data, channel);

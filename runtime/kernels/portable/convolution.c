@@ -290,7 +290,7 @@ static void products_member(void *context, int member, int members) {
     const convolution *shape = job->shape;
     const int64_t parts = job->row_parts * job->column_parts, items = shape->batch * shape->group * parts;
     void *panels = job->scratch + (size_t)member * block_bytes(shape);
-    for (int64_t item = member; item < items; item += members) {
+    for (int64_t item = items * member / members; item < items * (member + 1) / members; item++) {
         const int64_t outer = item / parts, part = item % parts;
         const int64_t row = part / job->column_parts * job->rows_each;
         const int64_t position = part % job->column_parts * RT_BLOCK_COLUMNS;
@@ -396,7 +396,7 @@ static void maps_member(void *context, int member, int members) {
     }
     void *scratch = job->scratch + (size_t)member * shape->stencil.bytes;
     if (shape->is_stencil && member < items) rt_stencil_begin(&shape->stencil, scratch);
-    for (int64_t item = member; item < items; item += members) {
+    for (int64_t item = items * member / members; item < items * (member + 1) / members; item++) {
         const int64_t map = item % maps, image = item / maps, group = map / shape->filters;
         const rt_stencil_end end =
             ends ? stencil_end(job, map) : (rt_stencil_end){.low = -INFINITY, .high = INFINITY};
@@ -499,7 +499,7 @@ static void maps_doubles_member(void *context, int member, int members) {
     const convolution_job *job = context;
     const convolution *shape = job->shape;
     const int64_t maps = shape->group * shape->filters, items = shape->batch * maps;
-    for (int64_t item = member; item < items; item += members) {
+    for (int64_t item = items * member / members; item < items * (member + 1) / members; item++) {
         const int64_t map = item % maps, image = item / maps, group = map / shape->filters;
         const double bias = job->bias ? ((const double *)job->bias)[map] : 0;
         double *y = (double *)job->y + item * shape->output_size;
@@ -618,7 +618,7 @@ static void maps_halves_member(void *context, int member, int members) {
     (void)half_floats(shape, &each);
     float *y = (float *)(void *)job->scratch + member * each, *x = y + rounded(shape->output_size),
           *weights = x + rounded(shape->input_size);
-    for (int64_t item = member; item < items; item += members) {
+    for (int64_t item = items * member / members; item < items * (member + 1) / members; item++) {
         const int64_t map = item % maps, image = item / maps, group = map / shape->filters;
         uint16_t *to = (uint16_t *)job->y + item * shape->output_size;
         if (job->add)

@@ -211,7 +211,7 @@ static void run_member(void *context, int member, int members) {
     const integer_matmul_job *job = context;
     const rt_product *product = &job->shape->product;
     const int64_t parts = job->row_parts * job->column_parts, items = parts * product->batches;
-    for (int64_t item = member; item < items; item += members) {
+    for (int64_t item = items * member / members; item < items * (member + 1) / members; item++) {
         const int64_t batch = item / parts, part = item % parts;
         const int64_t row = part / job->column_parts * job->rows_each;
         const int64_t column = part % job->column_parts * job->columns_each;

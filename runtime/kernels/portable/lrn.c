@@ -63,7 +63,7 @@ static void normalize_floats(const response_job *job, int64_t map, int64_t low, 
 static void normalize_member(void *context, int member, int members) {
     const response_job *job = context;
     const response *shape = job->shape;
-    for (int64_t map = member; map < shape->maps; map += members) {
+    for (int64_t map = shape->maps * member / members; map < shape->maps * (member + 1) / members; map++) {
         const int64_t channel = map % shape->channels, first = map - channel;
         const int64_t low = first + (channel < shape->before ? 0 : channel - shape->before);
         const int64_t reach = shape->after < shape->channels ? channel + shape->after + 1 : shape->channels;

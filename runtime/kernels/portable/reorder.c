@@ -44,7 +44,7 @@ static rt_arrangement arrange(op_layout layout, int64_t channels) {
 
 /* One output block of one image: `width` channels from `channel` on, the rest of the block is padding. */
 #define MOVE_BLOCK(name, type)                                                                               \
-    RT_CLONES static void name(const rt_reorder *shape, const type *x, type *y, int64_t channel,                \
+    RT_CLONES static void name(const rt_reorder *shape, const type *x, type *y, int64_t channel,             \
                                int64_t width) {                                                              \
         const int64_t block = shape->to.block, source = shape->from.block, size = shape->size,               \
                       plane = shape->from.plane;                                                             \
@@ -88,8 +88,8 @@ static void move_16(const rt_reorder *shape, const wide_element *x, wide_element
     for (int64_t p = 0; p < shape->size; p++) {
         for (int64_t i = 0; i < block; i++) {
             const int64_t at = channel + i;
-            y[p * block + i] =
-                i < width ? x[(at / source * shape->from.plane + p) * source + at % source] : (wide_element){0, 0};
+            y[p * block + i] = i < width ? x[(at / source * shape->from.plane + p) * source + at % source]
+                                         : (wide_element){0, 0};
         }
     }
 }
@@ -98,12 +98,13 @@ static void reorder_member(void *context, int member, int members) {
     const reorder_job *job = context;
     const rt_reorder *shape = job->shape;
     const int64_t items = shape->batch * shape->to.blocks;
-    for (int64_t item = member; item < items; item += members) {
+    for (int64_t item = items * member / members; item < items * (member + 1) / members; item++) {
         const int64_t image = item / shape->to.blocks, channel = item % shape->to.blocks * shape->to.block;
         const int64_t rest = shape->channels - channel,
                       width = rest < shape->to.block ? rest : shape->to.block;
         const char *x =
-            job->x + (size_t)(image * shape->from.blocks * shape->from.block * shape->from.plane) * shape->element;
+            job->x +
+            (size_t)(image * shape->from.blocks * shape->from.block * shape->from.plane) * shape->element;
         char *y = job->y + (size_t)(item * shape->to.block * shape->to.plane) * shape->element;
         switch (shape->element) {
         case 1:
@@ -131,8 +132,8 @@ static bool is_turn(const rt_reorder *shape) {
            (shape->from.block == 1 || shape->to.block == 1);
 }
 
-static void turn(const rt_reorder *shape, const char *x, int64_t x_row, int64_t rows, int64_t columns, char *y,
-                 int64_t y_row) {
+static void turn(const rt_reorder *shape, const char *x, int64_t x_row, int64_t rows, int64_t columns,
+                 char *y, int64_t y_row) {
     if (shape->element == sizeof(uint16_t))
         rt_turn_halves((const uint16_t *)(const void *)x, x_row, rows, columns, (uint16_t *)(void *)y, y_row);
     else rt_turn_words((const uint32_t *)(const void *)x, x_row, rows, columns, (uint32_t *)(void *)y, y_row);
