@@ -62,9 +62,35 @@ static double largest(const op_call *call) {
     return most;
 }
 
+/* The sum over j from 1 to `count` of the smaller one of j and `most`. */
+static double limited_sum(double count, double most) {
+    if (count <= 0) return 0;
+    return count <= most ? count * (count + 1) / 2 : most * (most + 1) / 2 + (count - most) * most;
+}
+
+/* How many keys the queries of one head see together, as far as can be told before a run: of a cache they are the last ones, and a mask hides nothing. */
+static double seen_pairs(const op_call *call, double queries, double keys) {
+    const double window = (double)op_attribute_integer(&call->attributes, "ouro.window", 0);
+    if (!op_attribute_integer(&call->attributes, "is_causal", 0)) return queries * keys;
+    const double offset = op_input_present(call, 5) && keys > queries ? keys - queries : 0;
+    const double seen = limited_sum(queries + offset, keys) - limited_sum(offset, keys);
+    if (window <= 0) return seen;
+    return seen - (limited_sum(queries + offset - window, keys) - limited_sum(offset - window, keys));
+}
+
+/* Each query times each key that it sees, and each weight times a value. */
+static double attention_operations(const op_call *call) {
+    const bool turned = op_attribute_integer(&call->attributes, "ouro.turned", 0) >> 1 & 1;
+    const double keys = turned ? extent(call, 1, 0) : extent(call, 1, -2), queries = extent(call, 0, -2);
+    return 2 * (elements(call, false, 0) + elements(call, true, 0)) / queries *
+           seen_pairs(call, queries, keys);
+}
+
 static double operations(const op_call *call) {
     const double result = elements(call, true, 0);
     switch (call->code) {
+    case OP_ATTENTION:
+        return attention_operations(call);
     case OP_CONV:
     case OP_CONV_INTEGER:
         return 2 * result * elements(call, false, 1) / extent(call, 1, 0);
