@@ -14,9 +14,12 @@
 enum {
     CHUNK =
         528, /* queries of a task, whose blocks of keys are packed once; in groups also those of several heads */
-    PART = 48,      /* queries whose scores are held at a time: whole tiles of 6 or 12 rows, as in a chunk */
-    BLOCK = 128,    /* keys of a block */
-    TILE_ROWS = 12, /* fewer queries read keys and values where they lie */
+    LEAST_CHUNK = 48, /* fewer queries are not worth packing keys for once more */
+    MANY_TASKS = 8,   /* with fewer, chunks are smaller: threads have as much to do as each other */
+    PART = 48,        /* queries whose scores with a whole block are held at a time */
+    MOST_PART = 96,   /* the same of fewer keys */
+    BLOCK = 128,      /* keys of a block */
+    TILE_ROWS = 12,   /* fewer queries read keys and values where they lie */
     LANES = 16,
     AHEAD =
         8 /* rows that are asked for before they are read where they lie: the next one is on another page */
@@ -35,8 +38,9 @@ typedef struct attention_job {
     const rt_attention *attention;
     const rt_attention_data *data;
     void *scratch;
-    int64_t groups, chunks, tasks; /* heads of keys; chunks of queries of each; all of them */
-    const struct few *few;         /* attention_few.h; NULL: there are many queries */
+    int64_t groups, rows, chunks,
+        tasks;             /* heads of keys; queries of a chunk; chunks of each head; all of them */
+    const struct few *few; /* attention_few.h; NULL: there are many queries */
 } attention_job;
 
 /* Keys [low, high). */
@@ -67,30 +71,31 @@ static span seen_keys(const attention_job *job, int64_t b, int64_t i) {
     return seen;
 }
 
-/* What the rows [row, row + rows) of the chunk see together. */
+/* What the rows [row, row + rows) of a group see together. Each query sees no less far than those before it, on both sides. */
 static span seen_by(const attention_job *job, int64_t batch, int64_t row, int64_t rows) {
-    span seen = {job->attention->keys, 0};
-    for (int64_t r = row; r < row + rows; r++) {
-        const span own = seen_keys(job, batch, r % job->attention->queries);
-        if (own.low < seen.low) seen.low = own.low;
-        if (own.high > seen.high) seen.high = own.high;
-    }
-    return seen;
+    const int64_t queries = job->attention->queries, first = row % queries;
+    const bool turns = first + rows > queries; /* rows of several heads: all of one's or less */
+    const span low = seen_keys(job, batch, turns ? 0 : first),
+               high = seen_keys(job, batch, turns ? queries - 1 : first + rows - 1);
+    return (span){low.low, high.high};
 }
 
-static bool any_seen(const attention_job *job, const chunk *c, int64_t row, int64_t rows, int64_t first,
-                     int64_t count) {
-    const span seen = seen_by(job, c->batch, c->first + row, rows);
-    return seen.low < first + count && seen.high > first;
+/* Queries of a chunk. It does not depend on the threads. */
+static int64_t chunk_rows(const rt_attention *a) {
+    const int64_t rows = a->queries * a->shared, groups = a->shared ? a->heads / a->shared : 0;
+    /* More are as many as are wanted: their number may be of any size where there is nothing to compute. */
+    const int64_t heads = least(a->batches, MANY_TASKS) * least(groups, MANY_TASKS);
+    int64_t chunks = (rows + CHUNK - 1) / CHUNK;
+    while (chunks > 0 && heads * chunks < MANY_TASKS && rows >= 2 * chunks * LEAST_CHUNK) chunks *= 2;
+    return chunks > 1 ? (rows + chunks - 1) / chunks : rows;
 }
 
 static chunk chunk_of(const attention_job *job, int64_t task) {
     const rt_attention *a = job->attention;
     chunk c = {.batch = task / job->chunks / job->groups,
                .group = task / job->chunks % job->groups,
-               .first = task % job->chunks * CHUNK};
-    const int64_t rest = a->queries * a->shared - c.first;
-    c.rows = rest < CHUNK ? rest : CHUNK;
+               .first = task % job->chunks * job->rows};
+    c.rows = least(a->queries * a->shared - c.first, job->rows);
     c.seen = a->scores == RT_SCORES_NONE ? seen_by(job, c.batch, c.first, c.rows) : (span){0, a->keys};
     return c;
 }
@@ -140,89 +145,7 @@ RT_CLONES_FUSED static void pack_values(const float *v, int64_t step, int64_t co
         memcpy(panel + k * RT_PANEL, v + k * step + whole, (size_t)(width - whole) * sizeof *panel);
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#define HAS_WIDE __builtin_cpu_supports("avx512f")
-
-/* exp(score - base) of 16 numbers, which are up to 0; what would be subnormal is 0. The polynomial is within 1e-7 of 2^r, relative to it. */
-__attribute__((target("avx512f"))) static inline __m512 exp_falling_16(__m512 score, __m512 base) {
-    const __m512 x = _mm512_mul_ps(_mm512_sub_ps(score, base), _mm512_set1_ps(1.44269504f));
-    const __m512 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
-                 r = _mm512_sub_ps(x, n);
-    __m512 p = _mm512_set1_ps(1.32647272e-3f);
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(9.67151281e-3f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.55073374e-2f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(2.40222421e-1f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(6.93146978e-1f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-    const __mmask16 seen = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-125.5f), _CMP_NLT_UQ);
-    return _mm512_maskz_scalef_ps(seen, p, n);
-}
-
-/* What absorb does, of scores of up to PART queries, which lie BLOCK apart. Step by step for all of them, without branches: what one query waits
- * for is filled with work on the next ones. Exponents are those of 2; the largest score has a weight of
- * exactly 1. */
-__attribute__((target("avx512f"))) static void
-absorb_wide(float *s, int64_t rows, int64_t count, float *largest, float *sum, float *o, int64_t width) {
-    float tops[PART], bases[PART], downs[PART];
-    for (int64_t r = 0; r < rows; r++) {
-        const float *from = s + r * BLOCK;
-        __m512 top = _mm512_set1_ps(largest[r]);
-        int64_t i = 0;
-        for (; i + LANES <= count; i += LANES) top = _mm512_max_ps(_mm512_loadu_ps(from + i), top);
-        if (i < count) {
-            const __mmask16 some = rt_first_lanes_16(count - i);
-            top = _mm512_mask_max_ps(top, some, _mm512_maskz_loadu_ps(some, from + i), top);
-        }
-        tops[r] = _mm512_reduce_max_ps(top);
-    }
-    for (int64_t r = 0; r < rows; r += LANES) {
-        const __mmask16 some = rt_first_lanes_16(rows - r);
-        const __m512 top = _mm512_maskz_loadu_ps(some, tops + r),
-                     before = _mm512_maskz_loadu_ps(some, largest + r);
-        /* Nothing was seen yet: the base is 0. */
-        const __m512 base =
-            _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(top, _mm512_set1_ps(-INFINITY), _CMP_NEQ_UQ), top);
-        const __m512 down = _mm512_mask_mov_ps(
-            _mm512_set1_ps(1.0f), _mm512_cmp_ps_mask(before, top, _CMP_NEQ_UQ), exp_falling_16(before, base));
-        _mm512_mask_storeu_ps(bases + r, some, base);
-        _mm512_mask_storeu_ps(downs + r, some, down);
-        _mm512_mask_storeu_ps(largest + r, some, top);
-    }
-    for (int64_t r = 0; r < rows; r++) {
-        float *to = o + r * width;
-        const __m512 down = _mm512_set1_ps(downs[r]);
-        int64_t j = 0;
-        for (; j + LANES <= width; j += LANES)
-            _mm512_storeu_ps(to + j, _mm512_mul_ps(_mm512_loadu_ps(to + j), down));
-        for (; j < width; j++) to[j] *= downs[r];
-    }
-    for (int64_t r = 0; r < rows; r++) {
-        float *own = s + r * BLOCK;
-        const __m512 base = _mm512_set1_ps(bases[r]);
-        __m512 even = _mm512_setzero_ps(), odd = even;
-        int64_t i = 0;
-        for (; i + 2 * LANES <= count; i += 2 * LANES) {
-            const __m512 a = exp_falling_16(_mm512_loadu_ps(own + i), base),
-                         b = exp_falling_16(_mm512_loadu_ps(own + i + LANES), base);
-            _mm512_storeu_ps(own + i, a);
-            _mm512_storeu_ps(own + i + LANES, b);
-            even = _mm512_add_ps(even, a);
-            odd = _mm512_add_ps(odd, b);
-        }
-        for (; i < count; i += LANES) {
-            const __mmask16 some = rt_first_lanes_16(count - i);
-            const __m512 a =
-                _mm512_maskz_mov_ps(some, exp_falling_16(_mm512_maskz_loadu_ps(some, own + i), base));
-            _mm512_mask_storeu_ps(own + i, some, a);
-            even = _mm512_add_ps(even, a);
-        }
-        sum[r] = sum[r] * downs[r] + _mm512_reduce_add_ps(_mm512_add_ps(even, odd));
-    }
-}
-#else
-#define HAS_WIDE false
-#define absorb_wide(s, rows, count, largest, sum, o, width) (void)0
-#endif
+#include "runtime/kernels/portable/attention_wide.h"
 
 #define REAL float
 #define OWN_TYPE OP_FLOAT
@@ -271,7 +194,8 @@ size_t rt_attention_scratch(const rt_attention *a, int threads) {
 void rt_attention_run(const rt_attention *a, int threads, const rt_attention_data *data, void *scratch) {
     attention_job job = {.attention = a, .data = data, .scratch = scratch};
     job.groups = a->shared ? a->heads / a->shared : 0;
-    job.chunks = (a->queries * a->shared + CHUNK - 1) / CHUNK;
+    job.rows = chunk_rows(a);
+    job.chunks = job.rows ? (a->queries * a->shared + job.rows - 1) / job.rows : 0;
     job.tasks = a->batches * job.groups * job.chunks;
     if (job.tasks == 0 || (a->width == 0 && a->scores == RT_SCORES_NONE)) return;
     const int64_t rows = a->queries * a->heads * a->batches;

@@ -33,6 +33,7 @@ static size_t few_reals(const rt_attention *a, const few *f, worker_float *worke
     float **const places[] = {&worker->q,   &worker->o,       &worker->s,
                               &worker->raw, &worker->largest, &worker->sum};
     size_t total = 0;
+    worker->o_row = a->width;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (at) *places[i] = at + total;
         total += (size_t)rounded(parts[i]);
@@ -43,8 +44,11 @@ static size_t few_reals(const rt_attention *a, const few *f, worker_float *worke
 /* In as much scratch as the blocks of other attention would take: it shall not cost an arena. */
 static few few_of(const rt_attention *a, int threads) {
     worker_float worker;
-    const size_t most = worker_reals_float(a, &worker, NULL);
     const int64_t groups = a->heads / a->shared, keys = rounded(a->keys);
+    /* Scores of a tile of queries, and rows as floats, which those would have. */
+    const size_t most =
+        worker_reals_float(a, &worker, NULL) +
+        (size_t)(RT_PANEL * BLOCK + least(BLOCK, keys) * rounded(a->depth > a->width ? a->depth : a->width));
     const bool among_rows = a->k.head < a->k.row && a->v.head < a->v.row;
     few f = {.heads = 1, .block = keys < FEW_BLOCK ? keys : FEW_BLOCK};
     while (f.block > BLOCK && few_reals(a, &f, &worker, NULL) > most) f.block = rounded(f.block / 2);
@@ -130,7 +134,8 @@ static void few_pass(const attention_job *job, const worker_float *w, const few_
 static void few_attend(const attention_job *job, const chunk *c, const worker_float *w, const few *f,
                        int64_t heads) {
     const rt_attention *a = job->attention;
-    begin_float(job, c, w);
+    begin_float(job, c, w, 0, c->rows);
+    memset(w->o, 0, (size_t)(c->rows * a->width) * sizeof *w->o);
     for (int64_t first = c->seen.low / LANES * LANES; first < c->seen.high; first += f->block) {
         const int64_t rest = c->seen.high - first, count = rest < f->block ? rest : f->block;
         const few_block b = {c, f, heads, first, count};
@@ -138,16 +143,22 @@ static void few_attend(const attention_job *job, const chunk *c, const worker_fl
         for (int64_t r = 0; r < c->rows; r++) {
             float *s = w->s + r * f->block, *o = w->o + r * a->width;
             if (a->softcap > 0) cap_float(s, count, (float)a->softcap);
-            if (!are_plain_float(job))
+            if (a->mask != OP_NONE || a->causal || job->data->lengths)
                 hide_float(job, c->batch, c->group * a->shared + r / a->queries, r % a->queries, first, count,
                            s);
             if (HAS_WIDE)
-                absorb_wide(s, 1, count, w->largest + r, w->sum + r, o, a->width);
+                absorb_wide(&(wide_scores){.s = s,
+                                           .rows = 1,
+                                           .count = count,
+                                           .largest = w->largest + r,
+                                           .sum = w->sum + r,
+                                           .o = o,
+                                           .o_row = a->width});
             else absorb_float(s, count, w->largest + r, w->sum + r, o, a->width);
         }
         few_pass(job, w, &b, false);
     }
-    end_float(job, c, w);
+    end_float(job, c, w, 0, c->rows);
 }
 
 static void few_member(void *context, int member, int members) {

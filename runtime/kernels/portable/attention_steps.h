@@ -4,20 +4,34 @@
 
 typedef struct NAME(worker) {
     REAL *q, *o, *s, *k, *v, *raw, *largest, *sum;
+    int64_t part;         /* queries whose scores are held */
+    int64_t s_row, o_row; /* from a query's scores, or its result, to the next one's */
+    bool once; /* no result waits for another block of keys: queries and results are those of a part */
 } NAME(worker);
 
 static size_t NAME(worker_reals)(const rt_attention *a, NAME(worker) * worker, REAL *at) {
     const int64_t depth = rounded(a->depth), width = rounded(a->width), wider = depth > width ? depth : width,
-                  queries = rounded(least(CHUNK, a->queries * a->shared)), some = least(PART, queries),
-                  keys = rounded(least(BLOCK, a->keys));
-    const int64_t parts[] = {queries * depth, queries * width, some * BLOCK, keys * depth,
-                             keys * width,    keys * wider,    queries,      queries};
+                  queries = chunk_rows(a), keys = rounded(least(BLOCK, a->keys));
+    worker->s_row = keys ? keys : RT_PANEL;
+    worker->o_row = width;
+    worker->once = a->keys <= BLOCK;
+    const int64_t most = least(PART * BLOCK / worker->s_row, MOST_PART), parts = (queries + most - 1) / most;
+    worker->part = parts ? (queries + parts - 1) / parts : 0;
+    const int64_t held = worker->once ? worker->part : queries;
+    const int64_t parts_of[] = {rounded(held * a->depth),
+                                held * width,
+                                worker->part * worker->s_row,
+                                keys * depth,
+                                keys * width,
+                                rt_is_half(a->stored) ? keys * wider : 0,
+                                rounded(held),
+                                rounded(held)};
     REAL **const places[] = {&worker->q, &worker->o,   &worker->s,       &worker->k,
                              &worker->v, &worker->raw, &worker->largest, &worker->sum};
     size_t total = 0;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    for (size_t i = 0; i < sizeof parts_of / sizeof *parts_of; i++) {
         if (at) *places[i] = at + total;
-        total += (size_t)parts[i];
+        total += (size_t)parts_of[i];
     }
     return total;
 }
@@ -175,20 +189,20 @@ static void NAME(weights)(REAL *s, int64_t count, REAL largest, REAL sum) {
     for (int64_t i = 0; i < count; i++) s[i] = EXP(s[i] - largest) / sum;
 }
 
-/* The scores of `rows` queries of the chunk from row `row` on with a block of keys. */
+/* The scores of the queries [row, row + rows) that are held with a block of keys; tiles make whole panels. */
 static void NAME(scores)(const rt_attention *a, const NAME(worker) * w, int64_t row, int64_t rows,
                          const REAL *k, int64_t step, int64_t count) {
 #if TILES
     if (a->queries * a->shared >= TILE_ROWS) {
         rt_tiles_run(&(rt_tiles){.rows = rows,
-                                 .columns = count,
+                                 .columns = rounded(count),
                                  .depth = a->depth,
                                  .a = w->q + row * a->depth,
                                  .a_row = a->depth,
                                  .a_depth = 1,
                                  .panels = w->k,
                                  .c = w->s,
-                                 .c_row = BLOCK,
+                                 .c_row = w->s_row,
                                  .fused = true});
         return;
     }
@@ -197,65 +211,97 @@ static void NAME(scores)(const rt_attention *a, const NAME(worker) * w, int64_t 
         for (int64_t next = i + AHEAD; next < i + 2 * AHEAD && next < count; next++)
             rt_prefetch(k + next * step, (size_t)a->depth * sizeof *k);
         for (int64_t r = 0; r < rows; r++)
-            rt_dots(w->q + (row + r) * a->depth, k + i * step, step, a->depth, some, w->s + r * BLOCK + i);
+            rt_dots(w->q + (row + r) * a->depth, k + i * step, step, a->depth, some, w->s + r * w->s_row + i);
     }
 #else
     for (int64_t r = 0; r < rows; r++)
-        NAME(dots)(w->q + (row + r) * a->depth, k, step, a->depth, count, w->s + r * BLOCK);
+        NAME(dots)(w->q + (row + r) * a->depth, k, step, a->depth, count, w->s + r * w->s_row);
 #endif
 }
 
+/* What a block of `held` keys, of which the queries see `count`, adds to their results; `fresh`: there are none yet. */
 static void NAME(values)(const rt_attention *a, const NAME(worker) * w, int64_t row, int64_t rows,
-                         const REAL *v, int64_t step, int64_t count) {
+                         const REAL *v, int64_t step, int64_t count, int64_t held, bool fresh) {
 #if TILES
     if (a->queries * a->shared >= TILE_ROWS) {
         rt_tiles_run(&(rt_tiles){.rows = rows,
-                                 .columns = a->width,
+                                 .columns = w->o_row,
                                  .depth = count,
                                  .a = w->s,
-                                 .a_row = BLOCK,
+                                 .a_row = w->s_row,
                                  .a_depth = 1,
                                  .panels = w->v,
-                                 .c = w->o + row * a->width,
-                                 .c_row = a->width,
-                                 .add = true,
+                                 .panel_step = held * RT_PANEL,
+                                 .c = w->o + row * w->o_row,
+                                 .c_row = w->o_row,
+                                 .add = !fresh,
                                  .fused = true});
         return;
     }
 #endif
+    (void)held;
+    if (fresh) memset(w->o + row * w->o_row, 0, (size_t)(rows * w->o_row) * sizeof *w->o);
     for (int64_t r = 0; r < rows; r++)
-        NAME(weigh)(w->s + r * BLOCK, v, step, count, a->width, w->o + (row + r) * a->width);
+        NAME(weigh)(w->s + r * w->s_row, v, step, count, a->width, w->o + (row + r) * w->o_row);
 }
 
-/* Scores become weights of the queries from row `row` of the chunk on. */
-static void NAME(absorb_rows)(const rt_attention *a, const NAME(worker) * w, int64_t row, int64_t rows,
-                              int64_t count) {
+/* Nothing has to be done with scores but what absorb_wide does: one addition, and hiding the last ones. */
+static bool NAME(is_simple)(const attention_job *job) {
+    const rt_attention *a = job->attention;
+    return a->softcap <= 0 && a->scores == RT_SCORES_NONE && (!a->causal || a->window <= 0) &&
+           (a->mask == OP_NONE ||
+            (a->mask == OWN_TYPE && a->mask_strides[3] == 1 && a->mask_keys >= a->keys));
+}
+
+/* Scores of queries of the chunk, whose largest scores and so on are those held from `row` on, become weights. */
+static void NAME(absorb_rows)(const attention_job *job, const chunk *c, const NAME(worker) * w, int64_t row,
+                              int64_t rows, int64_t first, int64_t count, bool fresh) {
+    const rt_attention *a = job->attention;
 #if TILES
     if (a->scores != RT_SCORES_WEIGHTS && HAS_WIDE) { /* weights that are given out are natural powers */
-        absorb_wide(w->s, rows, count, w->largest + row, w->sum + row, w->o + row * a->width, a->width);
+        const float *masks[MOST_PART];
+        int64_t seen[MOST_PART], i = (c->first + row) % a->queries,
+                                 h = c->group * a->shared + (c->first + row) / a->queries;
+        const bool simple = NAME(is_simple)(job), masked = simple && a->mask != OP_NONE,
+                   cut = simple && (a->causal || job->data->lengths);
+        for (int64_t r = 0; r < rows && (masked || cut); r++) {
+            if (masked)
+                masks[r] = (const float *)job->data->mask + c->batch * a->mask_strides[0] +
+                           h * a->mask_strides[1] + i * a->mask_strides[2] + first;
+            if (cut) {
+                const int64_t own = seen_keys(job, c->batch, i).high - first;
+                seen[r] = own < 0 ? 0 : least(own, count);
+            }
+            if (++i == a->queries) i = 0, h++;
+        }
+        absorb_wide(&(wide_scores){.s = w->s,
+                                   .row = w->s_row,
+                                   .rows = rows,
+                                   .count = count,
+                                   .seen = cut ? seen : NULL,
+                                   .masks = masked ? masks : NULL,
+                                   .largest = w->largest + row,
+                                   .sum = w->sum + row,
+                                   .o = fresh ? NULL : w->o + row * w->o_row,
+                                   .o_row = w->o_row});
         return;
     }
 #endif
+    (void)c, (void)first;
     for (int64_t r = row; r < row + rows; r++) NAME(absorb)
-    (w->s + (r - row) * BLOCK, count, &w->largest[r], &w->sum[r], w->o + r * a->width, a->width);
+    (w->s + (r - row) * w->s_row, count, &w->largest[r], &w->sum[r], w->o + r * w->o_row,
+     fresh ? 0 : a->width);
 }
 
-/* Scores stay as the product has made them. */
-static bool NAME(are_plain)(const attention_job *job) {
-    const rt_attention *a = job->attention;
-    return a->mask == OP_NONE && !a->causal && !job->data->lengths && a->softcap <= 0 &&
-           a->scores == RT_SCORES_NONE;
-}
-
-/* A block of keys with a part of the queries. `again`: largest and sum are final, only weights are given out. */
+/* A block of keys with the queries [row, row + rows) of the chunk. `again`: largest and sum are final, only weights are given out. */
 static void NAME(part)(const attention_job *job, const chunk *c, const NAME(worker) * w, int64_t row,
                        int64_t rows, int64_t first, int64_t count, bool again) {
     const rt_attention *a = job->attention;
-    for (int64_t r = 0; r < rows && !NAME(are_plain)(job); r++) {
+    for (int64_t r = 0; r < rows; r++) {
         const int64_t index = c->first + row + r, h = c->group * a->shared + index / a->queries,
                       i = index % a->queries;
         const int64_t out = ((c->batch * a->heads + h) * a->queries + i) * a->keys + first;
-        REAL *s = w->s + r * BLOCK;
+        REAL *s = w->s + r * w->s_row;
         if (a->scores == RT_SCORES_SCALED) NAME(store)(a->dtype, job->data->scores, out, count, s);
         if (a->softcap > 0) NAME(cap)(s, count, (REAL)a->softcap);
         if (a->scores == RT_SCORES_CAPPED) NAME(store)(a->dtype, job->data->scores, out, count, s);
@@ -265,77 +311,168 @@ static void NAME(part)(const attention_job *job, const chunk *c, const NAME(work
         NAME(weights)(s, count, w->largest[row + r], w->sum[row + r]);
         NAME(store)(a->dtype, job->data->scores, out, count, s);
     }
-    if (!again) NAME(absorb_rows)(a, w, row, rows, count);
 }
 
-static void NAME(blocks)(const attention_job *job, const chunk *c, const NAME(worker) * w, bool again) {
+/* Keys and values of a block: where they lie, or as floats. */
+typedef struct NAME(block) {
+    int64_t first, count;
+    const REAL *k, *v;
+    int64_t k_step, v_step;
+} NAME(block);
+
+static NAME(block) NAME(block_of)(const attention_job *job, const chunk *c, const NAME(worker) * w,
+                                  int64_t first, bool again) {
     const rt_attention *a = job->attention;
-    for (int64_t first = c->seen.low / BLOCK * BLOCK; first < c->seen.high; first += BLOCK) {
-        const int64_t count = a->keys - first < BLOCK ? a->keys - first : BLOCK;
-        int64_t k_step, v_step;
-        const int64_t k_base = c->batch * a->k.batch + c->group * a->k.head + first * a->k.row;
-        const int64_t v_base = c->batch * a->v.batch + c->group * a->v.head + first * a->v.row;
-        const REAL *k =
-            NAME(rows)(a->stored, job->data->k, k_base, a->k.row, count, a->depth, w->raw, &k_step);
+    NAME(block) b = {.first = first, .count = least(a->keys - first, BLOCK)};
+    const int64_t k_base = c->batch * a->k.batch + c->group * a->k.head + first * a->k.row;
+    const int64_t v_base = c->batch * a->v.batch + c->group * a->v.head + first * a->v.row;
+    b.k = NAME(rows)(a->stored, job->data->k, k_base, a->k.row, b.count, a->depth, w->raw, &b.k_step);
 #if TILES
-        const bool tiles = a->queries * a->shared >= TILE_ROWS;
-        if (tiles) pack_keys(k, k_step, count, a->depth, w->k);
-        const bool copied = rt_is_half(a->stored) && !tiles;
-        /* Keys that lie in `raw` are needed as long as there are queries: values go elsewhere. */
-        REAL *raw = copied ? w->v : w->raw;
+    const bool tiles = a->queries * a->shared >= TILE_ROWS;
+    if (tiles) pack_keys(b.k, b.k_step, b.count, a->depth, w->k);
+    const bool copied = rt_is_half(a->stored) && !tiles;
+    /* Keys that lie in `raw` are needed as long as there are queries: values go elsewhere. */
+    REAL *raw = copied ? w->v : w->raw;
 #else
-        REAL *raw = w->raw;
+    (void)again;
+    REAL *raw = w->raw;
 #endif
-        const REAL *v = NAME(rows)(a->stored, job->data->v, v_base, a->v.row, count, a->width, raw, &v_step);
+    b.v = NAME(rows)(a->stored, job->data->v, v_base, a->v.row, b.count, a->width, raw, &b.v_step);
 #if TILES
-        if (tiles && !again) pack_values(v, v_step, count, a->width, w->v);
+    if (tiles && !again && HAS_WIDE) pack_values_wide(b.v, b.v_step, b.count, a->width, w->v);
+    else if (tiles && !again) pack_values(b.v, b.v_step, b.count, a->width, w->v);
 #endif
-        for (int64_t row = 0; row < c->rows; row += PART) {
-            const int64_t rows = c->rows - row < PART ? c->rows - row : PART;
-            if (a->scores == RT_SCORES_NONE && !any_seen(job, c, row, rows, first, count)) continue;
-            NAME(scores)(a, w, row, rows, k, k_step, count);
-            NAME(part)(job, c, w, row, rows, first, count, again);
-            if (!again) NAME(values)(a, w, row, rows, v, v_step, count);
+    return b;
+}
+
+/* A block with queries of the chunk, of which those from `row` on are the ones that are held from `at` on. */
+static void NAME(meet)(const attention_job *job, const chunk *c, const NAME(worker) * w,
+                       const NAME(block) * b, int64_t row, int64_t rows, int64_t at, bool again, bool fresh) {
+    const rt_attention *a = job->attention;
+    chunk own = *c; /* whose rows are numbered as they are held */
+    own.first = c->first + row - at;
+    const span seen = seen_by(job, c->batch, c->first + row, rows);
+    int64_t count = b->count;
+    if (a->scores == RT_SCORES_NONE) count = least(count, seen.high - b->first);
+    if (a->scores == RT_SCORES_NONE && (seen.low >= b->first + b->count || count <= 0)) {
+        if (fresh) memset(w->o + at * w->o_row, 0, (size_t)(rows * w->o_row) * sizeof *w->o);
+        return;
+    }
+    NAME(scores)(a, w, at, rows, b->k, b->k_step, count);
+    const bool plain = a->mask == OP_NONE && !a->causal && !job->data->lengths && a->softcap <= 0 &&
+                       a->scores == RT_SCORES_NONE;
+    if (!plain && !(TILES && HAS_WIDE && NAME(is_simple)(job)))
+        NAME(part)(job, &own, w, at, rows, b->first, count, again);
+    if (again) return;
+    NAME(absorb_rows)(job, &own, w, at, rows, b->first, count, fresh);
+    NAME(values)(a, w, at, rows, b->v, b->v_step, count, b->count, fresh);
+}
+
+/* Rows of `length` elements, `row` apart, times `scale`, one after another. */
+RT_CLONES_FUSED static void NAME(take_rows)(const REAL *from, int64_t row, int64_t rows, int64_t length,
+                                            REAL scale, REAL *to) {
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t j = 0; j < length; j++) to[r * length + j] = from[r * row + j] * scale;
+    }
+}
+
+/* Rows of `length` elements, `o_row` apart, each divided by its number, `row` apart. */
+RT_CLONES_FUSED static void NAME(give_rows)(const REAL *o, int64_t o_row, const REAL *sum, int64_t rows,
+                                            int64_t length, REAL *to, int64_t row) {
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t j = 0; j < length; j++) to[r * row + j] = o[r * o_row + j] / sum[r];
+    }
+}
+
+/* Queries [row, row + rows) of the chunk, scaled, before any key is seen; they are held from the first place on. */
+static void NAME(begin)(const attention_job *job, const chunk *c, const NAME(worker) * w, int64_t row,
+                        int64_t rows) {
+    const rt_attention *a = job->attention;
+    const REAL scale = (REAL)a->scale;
+    for (int64_t r = 0, some; r < rows; r += some) {
+        const int64_t index = c->first + row + r, h = c->group * a->shared + index / a->queries,
+                      i = index % a->queries;
+        const int64_t at = c->batch * a->q.batch + h * a->q.head + i * a->q.row;
+        some = least(a->queries - i, rows - r); /* of one head */
+        REAL *q = w->q + r * a->depth, largest = -(REAL)INFINITY;
+        const REAL *from = (const REAL *)job->data->q + at;
+        int64_t step = a->q.row;
+        if (rt_is_half(a->dtype)) {
+            for (int64_t j = 0; j < some; j++)
+                NAME(load)(a->dtype, job->data->q, at + j * a->q.row, a->depth, q + j * a->depth);
+            from = q;
+            step = a->depth;
+        }
+#if TILES
+        if (HAS_WIDE) take_rows_wide(from, step, some, a->depth, scale, q);
+        else
+#endif
+            NAME(take_rows)(from, step, some, a->depth, scale, q);
+        if (job->data->sinks) NAME(load)(a->dtype, job->data->sinks, h, 1, &largest);
+        for (int64_t j = r; j < r + some; j++) {
+            w->largest[j] = largest;
+            w->sum[j] = largest == -(REAL)INFINITY ? 0 : 1;
         }
     }
 }
 
-/* The queries of a chunk, scaled, before any key is seen. */
-static void NAME(begin)(const attention_job *job, const chunk *c, const NAME(worker) * w) {
+/* The results of these queries, after all keys. */
+static void NAME(end)(const attention_job *job, const chunk *c, const NAME(worker) * w, int64_t row,
+                      int64_t rows) {
     const rt_attention *a = job->attention;
-    for (int64_t r = 0; r < c->rows; r++) {
-        const int64_t index = c->first + r, h = c->group * a->shared + index / a->queries,
+    for (int64_t r = 0, some; r < rows; r += some) {
+        const int64_t index = c->first + row + r, h = c->group * a->shared + index / a->queries,
                       i = index % a->queries;
-        REAL *q = w->q + r * a->depth;
-        NAME(load)(a->dtype, job->data->q, c->batch * a->q.batch + h * a->q.head + i * a->q.row, a->depth, q);
-        for (int64_t j = 0; j < a->depth; j++) q[j] *= (REAL)a->scale;
-        w->largest[r] = -(REAL)INFINITY;
-        w->sum[r] = 0;
-        if (!job->data->sinks) continue;
-        NAME(load)(a->dtype, job->data->sinks, h, 1, &w->largest[r]);
-        w->sum[r] = w->largest[r] == -(REAL)INFINITY ? 0 : 1;
+        const int64_t at = c->batch * a->y.batch + h * a->y.head + i * a->y.row;
+        some = least(a->queries - i, rows - r);
+        REAL *o = w->o + r * w->o_row, *to = (REAL *)job->data->y + at;
+        int64_t step = a->y.row;
+        if (rt_is_half(a->dtype)) {
+            to = o;
+            step = w->o_row;
+        }
+#if TILES
+        if (HAS_WIDE) give_rows_wide(o, w->o_row, w->sum + r, some, a->width, to, step);
+        else
+#endif
+            NAME(give_rows)(o, w->o_row, w->sum + r, some, a->width, to, step);
+        if (!rt_is_half(a->dtype)) continue;
+        for (int64_t j = 0; j < some; j++)
+            NAME(store)(a->dtype, job->data->y, at + j * a->y.row, a->width, o + j * w->o_row);
     }
-    memset(w->o, 0, (size_t)(c->rows * a->width) * sizeof *w->o);
 }
 
-/* The results of a chunk, after all keys. */
-static void NAME(end)(const attention_job *job, const chunk *c, const NAME(worker) * w) {
-    const rt_attention *a = job->attention;
-    for (int64_t r = 0; r < c->rows; r++) {
-        const int64_t index = c->first + r, h = c->group * a->shared + index / a->queries,
-                      i = index % a->queries;
-        REAL *o = w->o + r * a->width;
-        for (int64_t j = 0; j < a->width; j++) o[j] /= w->sum[r];
-        NAME(store)
-        (a->dtype, job->data->y, c->batch * a->y.batch + h * a->y.head + i * a->y.row, a->width, o);
+/* All keys are one block: it is packed once, and each part of the queries is done before the next one. */
+static void NAME(attend_once)(const attention_job *job, const chunk *c, const NAME(worker) * w) {
+    const bool weights = job->attention->scores == RT_SCORES_WEIGHTS;
+    const NAME(block) b = NAME(block_of)(job, c, w, 0, false);
+    for (int64_t row = 0; row < c->rows; row += w->part) {
+        const int64_t rows = least(c->rows - row, w->part);
+        NAME(begin)(job, c, w, row, rows);
+        NAME(meet)(job, c, w, &b, row, rows, 0, false, true);
+        if (weights) NAME(meet)(job, c, w, &b, row, rows, 0, true, false);
+        NAME(end)(job, c, w, row, rows);
+    }
+}
+
+static void NAME(blocks)(const attention_job *job, const chunk *c, const NAME(worker) * w, bool again) {
+    for (int64_t first = c->seen.low / BLOCK * BLOCK; first < c->seen.high; first += BLOCK) {
+        const NAME(block) b = NAME(block_of)(job, c, w, first, again);
+        for (int64_t row = 0; row < c->rows; row += w->part)
+            NAME(meet)(job, c, w, &b, row, least(c->rows - row, w->part), row, again, false);
     }
 }
 
 static void NAME(attend)(const attention_job *job, const chunk *c, const NAME(worker) * w) {
-    NAME(begin)(job, c, w);
+    if (w->once) {
+        NAME(attend_once)(job, c, w);
+        return;
+    }
+    NAME(begin)(job, c, w, 0, c->rows);
+    memset(w->o, 0, (size_t)(c->rows * w->o_row) * sizeof *w->o);
     NAME(blocks)(job, c, w, false);
     if (job->attention->scores == RT_SCORES_WEIGHTS) NAME(blocks)(job, c, w, true);
-    NAME(end)(job, c, w);
+    NAME(end)(job, c, w, 0, c->rows);
 }
 
 static void NAME(member)(void *context, int member, int members) {

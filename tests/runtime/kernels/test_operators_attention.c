@@ -56,6 +56,17 @@ static const attention_case cases[] = {
     {OP_FLOAT, 1, 4, 2, 1, 40, 16, 8, true, 0, false, false, 0, 0, 0, -1, false, OP_BFLOAT16},
     {OP_FLOAT, 1, 4, 2, 33, 150, 16, 24, true, 2, true, false, 120, 50, 0, -1, false, OP_FLOAT16},
     {OP_FLOAT, 2, 4, 4, 2, 150, 16, 24, false, 1, false, true, 0, 0, 0, 3, false, OP_BFLOAT16},
+    /* Keys of one block: windows, many queries, heads that share keys in one part of the queries; one head in several chunks. */
+    {OP_FLOAT, 4, 3, 1, 49, 49, 32, 32, false, 2, false, false, 0, 0, 0, -1, false, OP_NONE},
+    {OP_FLOAT, 2, 6, 1, 64, 64, 10, 10, true, 2, true, false, 0, 0, 0, -1, false, OP_NONE},
+    {OP_FLOAT, 1, 2, 1, 1000, 16, 32, 32, true, 0, false, true, 0, 0, 0, -1, false, OP_NONE},
+    {OP_FLOAT, 2, 6, 3, 45, 77, 20, 18, true, 2, true, true, 32, 0, 0, -1, true, OP_NONE},
+    {OP_FLOAT, 2, 6, 3, 45, 77, 20, 18, false, 2, true, false, 32, 20, 0, -1, false, OP_FLOAT16},
+    {OP_FLOAT, 1, 4, 2, 60, 128, 16, 16, false, 1, true, false, 68, 0, 0, 3, false, OP_NONE},
+    {OP_FLOAT, 1, 1, 1, 320, 320, 48, 48, true, 0, false, false, 0, 0, 0, -1, false, OP_NONE},
+    {OP_FLOAT, 1, 1, 1, 250, 250, 15, 17, true, 2, true, true, 0, 0, 0, -1, true, OP_NONE},
+    {OP_FLOAT16, 1, 2, 1, 70, 100, 24, 8, true, 2, true, false, 30, 0, 0, -1, false, OP_NONE},
+    {OP_DOUBLE, 1, 4, 2, 100, 60, 8, 12, true, 2, true, false, 10, 0, 0, -1, true, OP_NONE},
 };
 
 /* Row `row` of a head of an operand of either rank. */
@@ -183,7 +194,8 @@ static void test_attention(void **state) {
     (void)state;
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         const attention_case *c = &cases[index];
-        for (int threads = 1; threads <= 2; threads++) {
+        void *alone = NULL; /* what one thread computes */
+        for (int threads = 1; threads <= 3; threads++) {
             uint64_t seed = 7919 * (index + 1);
             application app;
             begin(&app, c, &seed);
@@ -195,8 +207,40 @@ static void test_attention(void **state) {
                         check_query(&app, c, b, h, i, index);
                 }
             }
+            const size_t bytes = app.outputs[0].bytes;
+            if (!alone) {
+                assert_non_null(alone = malloc(bytes));
+                memcpy(alone, app.outputs[0].data, bytes);
+            }
+            assert_memory_equal(alone, app.outputs[0].data, bytes);
             application_free(&app);
         }
+        free(alone);
+    }
+}
+
+/* Values without a limit stay so. */
+static void test_infinite_values(void **state) {
+    (void)state;
+    enum { KEYS = 20, SIZE = 8 };
+    for (int64_t queries = 1; queries <= 31; queries += 10) {
+        uint64_t seed = 3;
+        application app;
+        application_init(&app, OP_ATTENTION);
+        application_random(&app, OP_FLOAT, 4, DIMS(1, 1, queries, SIZE), &seed);
+        application_random(&app, OP_FLOAT, 4, DIMS(1, 1, KEYS, SIZE), &seed);
+        application_random(&app, OP_FLOAT, 4, DIMS(1, 1, KEYS, SIZE), &seed);
+        float *v = app.inputs[2].data;
+        v[3 * SIZE + 1] = INFINITY;
+        v[7 * SIZE + 4] = -INFINITY;
+        assert_int_equal(application_infer(&app), BASE_OK);
+        application_run(&app, "portable.attention", 1);
+        const float *y = app.outputs[0].data;
+        for (int64_t i = 0; i < queries * SIZE; i++)
+            assert_true(i % SIZE == 1   ? y[i] == INFINITY
+                        : i % SIZE == 4 ? y[i] == -INFINITY
+                                        : isfinite(y[i]));
+        application_free(&app);
     }
 }
 
@@ -319,6 +363,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal_scores),   cmocka_unit_test(test_attention),
         cmocka_unit_test(test_in_place),       cmocka_unit_test(test_nothing_seen),
-        cmocka_unit_test(test_only_sink_seen), cmocka_unit_test(test_refused)};
+        cmocka_unit_test(test_only_sink_seen), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_infinite_values)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
