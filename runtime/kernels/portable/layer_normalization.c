@@ -8,6 +8,7 @@
  * Rows of 16 bits become floats, long ones a part after the other, and are rounded once.
  */
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/lanes.h"
 #include <math.h>
 
 /* The order of ReduceMean's sums: lanes, and how many elements each takes up before all are added to the total. The elements that are left
@@ -127,6 +128,102 @@ RT_CLONES static void normalize(const layer_job *job, int64_t begin, int64_t end
     }
 }
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#define WIDE __attribute__((target("avx512f,avx512dq"))) static inline __attribute__((always_inline))
+#define HAS_WIDE (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
+enum { TOGETHER = 8, FOUR = 4 };
+
+/* Eight rows of one stretch at most, with the bits of normalize: what a row waits for, the sum of its lanes, is filled with work on the others. */
+typedef struct wide_rows {
+    int64_t whole;       /* elements in whole lines of lanes */
+    __mmask16 there, to; /* the elements after those, and the lanes that they are added to */
+    double count;
+} wide_rows;
+
+/* The elements that are left, in the lanes that they are added to; other lanes are zero. */
+WIDE __m512 rest_in_lanes(const wide_rows *w, const float *x) {
+    return _mm512_maskz_expand_ps(w->to, _mm512_maskz_loadu_ps(w->there, x + w->whole));
+}
+
+WIDE __m256d join_wide(__m512 lanes) {
+    const __m512d eight = _mm512_add_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(lanes)),
+                                        _mm512_cvtps_pd(_mm512_extractf32x8_ps(lanes, 1)));
+    return _mm256_add_pd(_mm512_castpd512_pd256(eight), _mm512_extractf64x4_pd(eight, 1));
+}
+
+/* The means of four rows from the quarters of their lanes' sums. */
+WIDE __m128 means_wide(const wide_rows *w, const __m256d quarters[FOUR]) {
+    const __m256d a = _mm256_unpacklo_pd(quarters[0], quarters[1]),
+                  b = _mm256_unpackhi_pd(quarters[0], quarters[1]),
+                  c = _mm256_unpacklo_pd(quarters[2], quarters[3]),
+                  d = _mm256_unpackhi_pd(quarters[2], quarters[3]);
+    __m256d total = _mm256_add_pd(_mm256_permute2f128_pd(a, c, 0x20), _mm256_permute2f128_pd(b, d, 0x20));
+    total = _mm256_add_pd(total, _mm256_permute2f128_pd(a, c, 0x31));
+    total = _mm256_add_pd(total, _mm256_permute2f128_pd(b, d, 0x31));
+    total = _mm256_add_pd(total, _mm256_setzero_pd()); /* of both zeros the positive one */
+    return _mm256_cvtpd_ps(_mm256_div_pd(total, _mm256_set1_pd(w->count)));
+}
+
+WIDE void finish_wide(const layer_job *job, float *y, __mmask16 there, int64_t i, __m512 root,
+                      __m512 factor) {
+    __m512 value = _mm512_maskz_loadu_ps(there, y + i);
+    value = job->state->divide ? _mm512_div_ps(value, root) : _mm512_mul_ps(value, factor);
+    if (job->scale) value = _mm512_mul_ps(value, _mm512_maskz_loadu_ps(there, job->scale + i));
+    if (job->bias) value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(there, job->bias + i));
+    _mm512_mask_storeu_ps(y + i, there, value);
+}
+
+__attribute__((target("avx512f,avx512dq"))) static void normalize_wide(const layer_job *job, int64_t row) {
+    const layer_state *s = job->state;
+    const int64_t extent = s->extent, rest = extent % LANES;
+    const float *x = job->x + row * extent;
+    float *y = job->y + row * extent;
+    const wide_rows w = {.whole = extent - rest,
+                         .there = rt_first_lanes_16(rest),
+                         .to = (__mmask16)(rt_first_lanes_16(rest) << (extent >= LANES ? LANES - rest : 0)),
+                         .count = (double)extent};
+    __m256d quarters[TOGETHER];
+    _Alignas(16) float means[TOGETHER], roots[TOGETHER], factors[TOGETHER];
+    for (int r = 0; r < TOGETHER; r++) {
+        const float *own = x + r * extent;
+        __m512 lanes = _mm512_setzero_ps();
+        for (int64_t i = 0; i < w.whole; i += LANES) lanes = _mm512_add_ps(lanes, _mm512_loadu_ps(own + i));
+        quarters[r] = join_wide(_mm512_mask_add_ps(lanes, w.to, lanes, rest_in_lanes(&w, own)));
+    }
+    for (int r = 0; r < TOGETHER; r += FOUR) _mm_store_ps(means + r, means_wide(&w, quarters + r));
+    for (int r = 0; r < TOGETHER; r++) {
+        const float *own = x + r * extent;
+        float *to = y + r * extent;
+        const __m512 mean = _mm512_set1_ps(means[r]);
+        __m512 lanes = _mm512_setzero_ps();
+        for (int64_t i = 0; i < w.whole; i += LANES) {
+            const __m512 difference = _mm512_sub_ps(_mm512_loadu_ps(own + i), mean);
+            _mm512_storeu_ps(to + i, difference);
+            lanes = _mm512_add_ps(lanes, _mm512_mul_ps(difference, difference));
+        }
+        const __m512 difference = _mm512_sub_ps(rest_in_lanes(&w, own), mean);
+        _mm512_mask_storeu_ps(to + w.whole, w.there, _mm512_maskz_compress_ps(w.to, difference));
+        quarters[r] =
+            join_wide(_mm512_mask_add_ps(lanes, w.to, lanes, _mm512_mul_ps(difference, difference)));
+    }
+    for (int r = 0; r < TOGETHER; r += FOUR) {
+        const __m128 root = _mm_sqrt_ps(_mm_add_ps(means_wide(&w, quarters + r), _mm_set1_ps(s->epsilon)));
+        _mm_store_ps(roots + r, root);
+        _mm_store_ps(factors + r, _mm_div_ps(_mm_set1_ps(1.0f), root));
+    }
+    for (int r = 0; r < TOGETHER; r++) {
+        float *own = y + r * extent;
+        const __m512 by = _mm512_set1_ps(roots[r]), factor = _mm512_set1_ps(factors[r]);
+        for (int64_t i = 0; i < w.whole; i += LANES) finish_wide(job, own, 0xffff, i, by, factor);
+        if (rest) finish_wide(job, own, w.there, w.whole, by, factor);
+    }
+}
+#else
+#define HAS_WIDE false
+enum { TOGETHER = 1 };
+#define normalize_wide(job, row) (void)0
+#endif
+
 /* Parts of a row, whole stretches but for the last one. */
 RT_CLONES static double add_up_part(double total, const float *x, int64_t count) {
     return add_up(total, x, count);
@@ -143,7 +240,10 @@ RT_CLONES static void finish_part(float *y, int64_t count, float mean, float roo
 }
 
 static void rows(void *context, int64_t begin, int64_t end) {
-    normalize(context, begin, end);
+    const layer_job *job = context;
+    for (; HAS_WIDE && job->state->extent <= STRETCH && begin + TOGETHER <= end; begin += TOGETHER)
+        normalize_wide(job, begin);
+    normalize(job, begin, end);
 }
 
 /* `count` elements from element `at` on; NULL: there are none. */

@@ -175,6 +175,53 @@ static void test_layer_of_halves(void **state) {
     }
 }
 
+/* Rows that are computed together have the bits of those computed alone, over their operand too. */
+static void test_layer_together(void **state) {
+    (void)state;
+    enum { ROWS = 19 };
+    for (uint64_t extent = 1; extent < 530; extent += extent < 70 ? 1 : 51) {
+        const int64_t length = (int64_t)extent;
+        uint64_t seed = extent, again = extent;
+        application apart, over;
+        for (int i = 0; i < 2; i++) {
+            application *app = i ? &over : &apart;
+            application_init(app, OP_LAYER_NORMALIZATION);
+            application_random(app, OP_FLOAT, 2, DIMS(ROWS, length), i ? &again : &seed);
+            if (extent % 3) application_random(app, OP_FLOAT, 1, DIMS(length), i ? &again : &seed);
+            else application_absent(app);
+            if (extent % 2) application_random(app, OP_FLOAT, 1, DIMS(length), i ? &again : &seed);
+            application_integer(app, "ouro.divide", extent % 5 == 0);
+            assert_int_equal(application_infer(app), BASE_OK);
+        }
+        application_run(&apart, "portable.layer_normalization", 1);
+        run_in_place(&over, "portable.layer_normalization");
+        assert_memory_equal(apart.outputs[0].data, over.inputs[0].data, over.inputs[0].bytes);
+        application_free(&over);
+        for (int64_t r = 0; r < ROWS; r++) {
+            application alone;
+            again = extent;
+            application_init(&alone, OP_LAYER_NORMALIZATION);
+            float *row = application_input(&alone, OP_FLOAT, 2, DIMS(1, length));
+            memcpy(row, (const float *)apart.inputs[0].data + r * length, extent * sizeof *row);
+            for (uint32_t i = 1; i < apart.call.input_count; i++) {
+                if (apart.inputs[i].type.dtype == OP_NONE) {
+                    application_absent(&alone);
+                    continue;
+                }
+                float *parameters = application_input(&alone, OP_FLOAT, 1, DIMS(length));
+                memcpy(parameters, apart.inputs[i].data, extent * sizeof *parameters);
+            }
+            application_integer(&alone, "ouro.divide", extent % 5 == 0);
+            assert_int_equal(application_infer(&alone), BASE_OK);
+            application_run(&alone, "portable.layer_normalization", 1);
+            assert_memory_equal(alone.outputs[0].data, (const float *)apart.outputs[0].data + r * length,
+                                extent * sizeof *row);
+            application_free(&alone);
+        }
+        application_free(&apart);
+    }
+}
+
 /* ---- TensorScatter ------------------------------------------------------------------------------------- */
 
 static void test_scatter(void **state) {
@@ -443,10 +490,10 @@ static void test_bits_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rotary),      cmocka_unit_test(test_rotary_refused),
-        cmocka_unit_test(test_rms),         cmocka_unit_test(test_layer_of_halves),
-        cmocka_unit_test(test_scatter),     cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_bits),        cmocka_unit_test(test_bits_sizes),
-        cmocka_unit_test(test_bits_refused)};
+        cmocka_unit_test(test_rotary),       cmocka_unit_test(test_rotary_refused),
+        cmocka_unit_test(test_rms),          cmocka_unit_test(test_layer_of_halves),
+        cmocka_unit_test(test_scatter),      cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_bits),         cmocka_unit_test(test_bits_sizes),
+        cmocka_unit_test(test_bits_refused), cmocka_unit_test(test_layer_together)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
