@@ -251,31 +251,127 @@ base_status import_convert_tree_regressor(import_node *n) {
 
 /* ---- classifiers ------------------------------------------------------------------------------------------ */
 
-/* The label of a row with two classes, as its number. Where leaves name one class only, its score decides: at half where no weight
- * is negative, otherwise at zero. Where they name both, that of the second class decides, at zero. (As ONNX Runtime does.) */
-static ir_value *label_of_two(const import_node *n, ir_value *scores, bool one, bool positive) {
-    static const int64_t last = 1;
-    ir_value *inputs[] = {scores, import_constant_integers(n, 1, &last)};
-    ir_value *score = scores;
-    if (scores->type.shape.dims[1] == 2)
-        score = inputs[1] ? expr_with_integer(n, OP_GATHER, "axis", 1, 2, inputs) : NULL;
-    ir_value *above = expr_binary(n, OP_GREATER, score, expr_number(n, score, one && positive ? 0.5 : 0));
+/* ONNX Runtime takes a class for a row only where a leaf that the row reaches names it. Some classes are named by no leaf, and some by each leaf of
+ * some tree, whichever way a row goes. Of the others the trees count, row by row, how many leaves name them. */
+typedef struct class_leaves {
+    size_t classes;
+    bool *named, *always;
+    bool one, positive; /* leaves name one class only; no weight is negative */
+} class_leaves;
+
+/* Of one tree: which classes all its leaves name. A node that is reached twice is refused later, where trees are laid out. */
+static void mark_always(const tree_source *trees, size_t root, bool *seen, size_t *stack, size_t *naming,
+                        class_leaves *to) {
+    size_t depth = 0, leaves = 0;
+    stack[depth++] = root;
+    memset(naming, 0, to->classes * sizeof *naming);
+    while (depth) {
+        const size_t at = stack[--depth];
+        const tree_node *node = &trees->nodes[at];
+        if (node->mode != TREE_LEAF) {
+            if (seen[at]) continue;
+            seen[at] = true;
+            stack[depth++] = node->when_true;
+            stack[depth++] = node->when_false;
+            continue;
+        }
+        /* A class that all leaves before this one name has as many as these; a leaf that names it again adds nothing. */
+        for (size_t i = 0; i < node->count; i++) {
+            size_t *count = &naming[trees->entries[node->first + i].target];
+            if (*count == leaves) ++*count;
+        }
+        leaves++;
+    }
+    for (size_t k = 0; k < to->classes; k++) to->always[k] = to->always[k] || naming[k] == leaves;
+}
+
+static base_status read_class_leaves(const import_node *n, const tree_source *trees, class_leaves *to) {
+    base_arena *arena = &n->importer->arena;
+    to->named = BASE_ARRAY(arena, bool, to->classes);
+    to->always = BASE_ARRAY(arena, bool, to->classes);
+    bool *seen = BASE_ARRAY(arena, bool, trees->node_count);
+    size_t *stack = BASE_ARRAY(arena, size_t, 2 * trees->node_count + 1);
+    size_t *naming = BASE_ARRAY(arena, size_t, to->classes);
+    if (!to->named || !to->always || !seen || !stack || !naming) return import_memory(n);
+    to->one = to->positive = true;
+    for (size_t i = 0; i < trees->entry_count; i++) {
+        const tree_entry *entry = &trees->entries[i];
+        if (entry->target < 0 || (uint64_t)entry->target >= to->classes) {
+            return base_fail(n->importer->report, BASE_INVALID, "a leaf gives to class %lld, there are %zu",
+                             (long long)entry->target, to->classes);
+        }
+        to->named[entry->target] = true;
+        to->one = to->one && entry->target == trees->entries[0].target;
+        to->positive = to->positive && entry->weight >= 0;
+    }
+    for (size_t i = 0; i < trees->root_count; i++)
+        mark_always(trees, trees->roots[i], seen, stack, naming, to);
+    return BASE_OK;
+}
+
+/* As many targets more as there are classes, to which leaves give 1 beside what they give to the classes. */
+static base_status count_leaves(const import_node *n, tree_source *trees) {
+    const int64_t classes = trees->targets;
+    size_t made = 0, total = 0;
+    for (size_t i = 0; i < trees->node_count; i++) total += 2 * trees->nodes[i].count;
+    tree_entry *entries = BASE_ARRAY(&n->importer->arena, tree_entry, total);
+    if (!entries) return import_memory(n);
+    for (size_t i = 0; i < trees->node_count; i++) {
+        tree_node *node = &trees->nodes[i];
+        const size_t from = node->first;
+        if (node->mode != TREE_LEAF) continue;
+        node->first = made;
+        for (size_t k = from; k < from + node->count; k++) {
+            entries[made++] = trees->entries[k];
+            entries[made++] = (tree_entry){classes + trees->entries[k].target, 1};
+        }
+        node->count = made - node->first;
+    }
+    trees->entries = entries;
+    trees->entry_count = made;
+    trees->targets = 2 * classes;
+    return BASE_OK;
+}
+
+/* Columns [first, first + count) of a matrix. */
+static ir_value *columns(const import_node *n, ir_value *x, size_t first, size_t count) {
+    int64_t *list = BASE_ARRAY(&n->importer->arena, int64_t, count);
+    for (size_t i = 0; i < count && list; i++) list[i] = (int64_t)(first + i);
+    ir_value *inputs[] = {x, list ? import_constant_integers(n, count, list) : NULL};
+    return x && inputs[1] ? expr_with_integer(n, OP_GATHER, "axis", 1, 2, inputs) : NULL;
+}
+
+/* The label of a row with two classes, as its number: the score of the second decides, or of the first where the row's leaves do not name the
+ * second (`second`: whether they do, NULL where they always do). It decides at half where leaves name one class only and no weight
+ * is negative, otherwise at zero. (As ONNX Runtime does.) */
+static ir_value *label_of_two(const import_node *n, const class_leaves *leaves, ir_value *scores,
+                              ir_value *second) {
+    ir_value *score = scores->type.shape.dims[1] == 2 ? columns(n, scores, 1, 1) : scores;
+    if (second) score = expr_select(n, second, score, columns(n, scores, 0, 1));
+    if (!score) return NULL;
+    ir_value *above =
+        expr_binary(n, OP_GREATER, score, expr_number(n, score, leaves->one && leaves->positive ? 0.5 : 0));
     return expr_axis(n, OP_SQUEEZE, expr_cast(n, above, OP_INT64), 1);
 }
 
-/* The label of a row with more: that of the largest score, among the classes that any leaf names. */
-static ir_value *label_of_many(const import_node *n, const tree_source *trees, ir_value *scores) {
+/* The label of a row with more: that of the largest score, among the classes that its leaves name (`named`: where that depends on the row; NULL:
+ * where it does not). Base values name all. */
+static ir_value *label_of_many(const import_node *n, const class_leaves *leaves, bool base, ir_value *scores,
+                               ir_value *named) {
     op_attributes attributes = {0};
-    float *low = BASE_ARRAY(&n->importer->arena, float, (size_t)trees->targets);
+    float *low = BASE_ARRAY(&n->importer->arena, float, leaves->classes);
     if (!low || !import_attributes_add_integer(n, &attributes, "axis", 1) ||
         !import_attributes_add_integer(n, &attributes, "keepdims", 0))
         return NULL;
     bool all = true;
-    for (int64_t i = 0; i < trees->targets; i++) low[i] = -INFINITY;
-    for (size_t i = 0; i < trees->entry_count; i++) low[trees->entries[i].target] = 0;
-    for (int64_t i = 0; i < trees->targets; i++) all = all && low[i] == 0;
-    if (!all && !trees->base_count) {
-        ir_value *added = import_constant_reals(n, (size_t)trees->targets, low);
+    for (size_t i = 0; i < leaves->classes; i++) {
+        low[i] = leaves->named[i] ? 0 : -INFINITY;
+        all = all && leaves->named[i];
+    }
+    if (named) {
+        scores = expr_select(n, named, scores, expr_number(n, scores, -INFINITY));
+    } else if (!all && !base) {
+        ir_value *added = import_constant_reals(n, leaves->classes, low);
         scores = expr_binary(n, OP_ADD, scores, expr_cast(n, added, import_dtype_of(scores)));
     }
     return scores ? import_make(n, OP_ARG_MAX, attributes, 1, &scores) : NULL;
@@ -283,12 +379,30 @@ static ir_value *label_of_many(const import_node *n, const tree_source *trees, i
 
 static base_status add_base(const import_node *n, const tree_source *trees, ir_value **scores) {
     float *base = BASE_ARRAY(&n->importer->arena, float, trees->base_count);
-    if (trees->base_count != 1 && trees->base_count != (size_t)trees->targets)
-        return base_fail(n->importer->report, BASE_INVALID, "%zu base values for %lld classes",
-                         trees->base_count, (long long)trees->targets);
     for (size_t i = 0; i < trees->base_count && base; i++) base[i] = (float)trees->base[i];
     ir_value *added = base ? import_constant_reals(n, trees->base_count, base) : NULL;
     *scores = expr_binary(n, OP_ADD, *scores, expr_cast(n, added, import_dtype_of(*scores)));
+    return *scores ? BASE_OK : import_memory(n);
+}
+
+/* The base value of the first target alone. */
+static base_status spread_base(const import_node *n, tree_source *trees) {
+    double *base = BASE_ARRAY(&n->importer->arena, double, (size_t)trees->targets);
+    if (!base) return import_memory(n);
+    base[0] = trees->base[0];
+    trees->base = base;
+    trees->base_count = (size_t)trees->targets;
+    return BASE_OK;
+}
+
+/* The scores of both classes in rows whose leaves name the second; those of other rows are made of the first one's. */
+static base_status choose_pair(const import_node *n, ml_pair kind, ir_value *second, ir_value **scores) {
+    ir_value *pair = columns(n, *scores, 0, 1);
+    if (!pair) return import_memory(n);
+    base_status status = import_ml_paired(n, kind, &pair);
+    if (status == BASE_OK) status = import_ml_transformed(n, scores);
+    if (status != BASE_OK) return status;
+    *scores = expr_select(n, second, *scores, pair);
     return *scores ? BASE_OK : import_memory(n);
 }
 
@@ -296,33 +410,53 @@ base_status import_convert_tree_classifier(import_node *n) {
     static const leaf_names names = {"class_treeids", "class_nodeids", "class_ids", "class_weights",
                                      "class_weights_as_tensor"};
     tree_source trees = {.aggregate = OP_TREE_SUM};
-    ir_value *labels, *scores, *index;
-    size_t classes;
-    base_status status = import_ml_labels(n, "classlabels_int64s", "classlabels_strings", &labels, &classes);
-    if (status == BASE_OK && !classes)
+    class_leaves leaves;
+    ir_value *labels, *scores, *named = NULL, *index;
+    base_status status =
+        import_ml_labels(n, "classlabels_int64s", "classlabels_strings", &labels, &leaves.classes);
+    if (status == BASE_OK && !leaves.classes)
         status = base_fail(n->importer->report, BASE_INVALID, "there are no class labels");
     if (status == BASE_OK) status = read_old(n, &names, &trees);
+    if (status == BASE_OK) status = read_class_leaves(n, &trees, &leaves);
     if (status != BASE_OK) return status;
-    bool one = true, positive = true;
-    for (size_t i = 0; i < trees.entry_count; i++) {
-        one = one && trees.entries[i].target == trees.entries[0].target;
-        positive = positive && trees.entries[i].weight >= 0;
-    }
-    /* Two classes of which leaves name the first alone: theirs is the score of the second. */
-    const bool single =
-        classes == 2 && one && trees.entry_count && trees.entries[0].target == 0 && trees.base_count < 2;
-    trees.targets = single ? 1 : (int64_t)classes;
+    const bool two = leaves.classes == 2;
     const size_t base_count = trees.base_count;
-    trees.base_count = 0; /* classes that no leaf has given to have them too */
-    status = import_trees(n, &trees, n->inputs[0], &scores);
+    if (base_count > 1 && base_count != leaves.classes)
+        return base_fail(n->importer->report, BASE_INVALID, "%zu base values for %zu classes", base_count,
+                         leaves.classes);
+    /* Two classes of which leaves name the first alone: theirs is the score of the second. */
+    const bool single = two && leaves.one && leaves.named[0] && base_count < 2;
+    bool counted = false;
+    for (size_t k = two ? 1 : 0; k < leaves.classes; k++)
+        counted = counted || (leaves.named[k] && !leaves.always[k]);
+    /* Base values name all of several classes. A single one for two classes is the first's, where leaves name it. */
+    const bool base_of_first = two && base_count == 1, base_of_all = base_count && !base_of_first;
+    counted = counted && !base_of_all;
+    trees.targets = single ? 1 : (int64_t)leaves.classes;
+    if (counted) status = count_leaves(n, &trees);
+    if (status == BASE_OK && base_of_first) status = spread_base(n, &trees);
+    if (base_of_all) trees.base_count = 0; /* classes that no leaf has given to have them too */
+    if (status == BASE_OK) status = import_trees(n, &trees, n->inputs[0], &scores);
+    if (status == BASE_OK && counted) {
+        ir_value *counts = columns(n, scores, two ? 3 : leaves.classes, two ? 1 : leaves.classes);
+        named = expr_binary(n, OP_GREATER, counts, counts ? expr_number(n, counts, 0) : NULL);
+        scores = columns(n, scores, 0, leaves.classes);
+        if (!named || !scores) status = import_memory(n);
+    }
     trees.base_count = base_count;
-    if (status == BASE_OK && base_count) status = add_base(n, &trees, &scores);
+    if (status == BASE_OK && base_of_all) status = add_base(n, &trees, &scores);
     if (status != BASE_OK) return status;
-    index = classes == 2 ? label_of_two(n, scores, one, positive) : label_of_many(n, &trees, scores);
+    index =
+        two ? label_of_two(n, &leaves, scores, named) : label_of_many(n, &leaves, base_of_all, scores, named);
     scores = expr_cast(n, scores, OP_FLOAT);
     if (!scores || !index) return import_memory(n);
-    status = single ? import_ml_paired(n, positive ? ML_PAIR_LINEAR : ML_PAIR_NEGATED, &scores)
-                    : import_ml_transformed(n, &scores);
+    /* PROBIT, and a base value where leaves name both, leave the second score of a row that does not name it at zero. */
+    const bool pairs =
+        two && named && (leaves.one || !base_count) && !import_text_is(n, "post_transform", "PROBIT", "NONE");
+    const ml_pair kind = leaves.one && leaves.positive ? ML_PAIR_LINEAR : ML_PAIR_NEGATED;
+    status = single  ? import_ml_paired(n, kind, &scores)
+             : pairs ? choose_pair(n, kind, named, &scores)
+                     : import_ml_transformed(n, &scores);
     return status == BASE_OK ? import_ml_finish_classifier(n, labels, index, scores) : status;
 }
 

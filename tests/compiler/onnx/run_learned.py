@@ -203,6 +203,52 @@ votes = np.stack([np.where(each[:, 0] == 1, 1, 0), np.where(each[:, 0] == 2, 2, 
 gives('TreeEnsembleClassifier', [data], [np.int64([5, 6, 7])[votes.argmax(1)], votes], classlabels_int64s=[5, 6, 7], **classes)
 gives('TreeEnsembleClassifier', [data], [np.int64([5, 6, 7])[(votes + [9, 0, 0]).argmax(1)], votes + [9, 0, 0]],
       classlabels_int64s=[5, 6, 7], base_values=[9., 0., 0.], **classes)
+def votes_of(left, right):
+    """A stump whose leaves give (class, weight), any number of them."""
+    given = [(leaf, k, w) for leaf, pairs in ((1, left), (2, right)) for k, w in pairs]
+    return dict(stumps('class', [.2]), class_treeids=[0] * len(given), class_nodeids=[g[0] for g in given],
+                class_ids=[g[1] for g in given], class_weights=[g[2] for g in given])
+
+
+def logistic(*values):
+    return 1 / (1 + np.exp(-np.float64(values)))
+
+
+# Which classes the leaf of a row names decides: the left leaf has the first two rows. As ONNX Runtime does.
+pair = data[1:3]
+zero, both = [(0, .7)], [(0, .7), (1, .3)]
+for left, right, attributes, labels, scores in [
+        (zero, both, {}, [1, 1], [[-.7, .7], [.7, .3]]),
+        (zero, [(0, .7), (1, -.3)], {}, [1, 0], [[-.7, .7], [.7, -.3]]),
+        ([(0, -.2)], [(1, .2)], {}, [0, 1], [[.2, -.2], [0, .2]]),
+        (zero, [(0, .2)], {}, [1, 0], [[.3, .7], [.8, .2]]),
+        (zero, [(0, -.2)], {}, [1, 0], [[-.7, .7], [.2, -.2]]),
+        ([(1, .7)], [(1, .2)], {}, [1, 0], [[0, .7], [0, .2]]),
+        ([], [(1, .7)], {}, [0, 1], [[1, 0], [0, .7]]),
+        ([], [(1, -.7)], {}, [0, 0], [[0, 0], [0, -.7]]),
+        ([], [(0, .7)], {}, [0, 1], [[1, 0], [.3, .7]]),
+        ([], both, {}, [0, 1], [[0, 0], [.7, .3]]),
+        (zero, both, {'post_transform': 'LOGISTIC'}, [1, 1], [logistic(-.7, .7), logistic(.7, .3)]),
+        (zero, both, {'post_transform': 'SOFTMAX'}, [1, 1], [[-.7, .7], logistic(.4, -.4)]),
+        (zero, [(1, .7)], {'post_transform': 'SOFTMAX_ZERO'}, [1, 1], [[-.7, .7], [0, 1]]),
+        (zero, both, {'post_transform': 'PROBIT'}, [1, 1], [[.524446, -np.inf], [.524446, -.524446]]),
+        (zero, zero, {'base_values': [.1]}, [1, 1], [[.2, .8], [.2, .8]]),
+        (zero, [(0, -.2)], {'base_values': [.3]}, [1, 1], [[-1, 1], [-.1, .1]]),
+        ([], [(0, -.2)], {'base_values': [.3]}, [0, 1], [[0, 0], [-.1, .1]]),
+        (zero, both, {'base_values': [.3]}, [1, 1], [[1, 0], [1, .3]]),
+        ([(0, -.2)], [(1, -.2)], {'base_values': [.3]}, [1, 0], [[.1, 0], [0, -.2]]),
+        ([], [(1, .2)], {'base_values': [.7]}, [0, 0], [[1, 0], [0, .2]]),
+        ([(0, -.7)], [(0, -.7), (1, -.3)], {'classlabels_int64s': [0, 1, 2]}, [0, 1], [[-.7, 0, 0], [-.7, -.3, 0]]),
+        ([(0, -.7)], [(2, -.7), (1, -.3)], {'classlabels_int64s': [0, 1, 2]}, [0, 1], [[-.7, 0, 0], [0, -.3, -.7]]),
+        ([(0, -.7), (0, .1)], [(2, -.3), (1, -.7)], {'classlabels_int64s': [4, 3, 5]}, [4, 5], [[-.6, 0, 0], [0, -.7, -.3]]),
+        ([(0, -.7)], [(2, -.3)], {'classlabels_int64s': [0, 1, 2], 'base_values': [.1, .2, .3]}, [2, 1], [[-.6, .2, .3], [.1, .2, 0]])]:
+    gives('TreeEnsembleClassifier', [pair], [labels, scores], **{'classlabels_int64s': [0, 1], **votes_of(left, right), **attributes})
+# The second class is named by each leaf of the second tree, or of none.
+three = dict(stumps('class', [.2, 2.]), class_weights=[.1, -.2, .3, -.4])
+gives('TreeEnsembleClassifier', [pair], [[1, 0], [[.1, .3], [-.2, -.4]]], classlabels_int64s=[0, 1], class_ids=[0, 0, 1, 1], **three)
+gives('TreeEnsembleClassifier', [pair], [[1, 0], [[-.4, .4], [-.2, -.4]]], classlabels_int64s=[0, 1], class_ids=[0, 0, 0, 1], **three)
+refused('a leaf gives to class 2, there are 2', 'TreeEnsembleClassifier', [data], outputs=2, classlabels_int64s=[0, 1], **votes_of(zero, [(2, 1.)]))
+refused('a leaf gives to class -1, there are 2', 'TreeEnsembleClassifier', [data], outputs=2, classlabels_int64s=[0, 1], **votes_of(zero, [(-1, 1.)]))
 refused('2 base values for 1 targets', 'TreeEnsembleRegressor', [data], target_ids=[0] * 4, base_values=[1., 2.], **regressor)
 refused('"aggregate_function" is unknown', 'TreeEnsembleRegressor', [data], target_ids=[0] * 4, aggregate_function='MEDIAN', **regressor)
 refused('"nodes_modes" has "BRANCH_NO"', 'TreeEnsembleRegressor', [data], target_ids=[0] * 2, target_weights=[1., 2.],
