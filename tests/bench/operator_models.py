@@ -100,6 +100,29 @@ def kinds():
         one('cast_' + name, 'Cast', [IMAGE], types=[kind], results=(to,), to=to)
 
 
+def doubles():
+    """Functions in double, what is computed with them, and what else has other types than float."""
+    double, types = TensorProto.DOUBLE, {'types': [TensorProto.DOUBLE], 'results': (TensorProto.DOUBLE,)}
+    for operator in ('Sigmoid Tanh Exp Log Erf Softplus Elu Selu Celu Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh Sqrt').split():
+        one('double_' + operator, operator, [IMAGE], **types)
+    one('double_Gelu', 'Gelu', [IMAGE], opset=20, **types)
+    one('double_Gelu_tanh', 'Gelu', [IMAGE], opset=20, approximate='tanh', **types)
+    one('double_Mish', 'Mish', [IMAGE], opset=18, **types)
+    one('double_Pow', 'Pow', [IMAGE], {'p': np.float64(0.6)}, **types)
+    for name, shape, axis in (('rows', [512, 256], 1), ('columns', [4, 128, 256], 1), ('wide', [1, 50000], 1)):
+        for operator in ('Softmax', 'LogSoftmax'):
+            one('double_%s_%s' % (operator, name), operator, [shape], axis=axis, **types)
+    for name, kind in (('uint8', UINT8), ('int8', TensorProto.INT8), ('int32', TensorProto.INT32), ('int64', INT64), ('float', FLOAT)):
+        one('cast_double_' + name, 'Cast', [IMAGE], types=[double], results=(kind,), to=kind)
+    for operator, gates in (('LSTM', 4), ('GRU', 3)):
+        for batch in (1, 16):
+            weights = {key: floats(*shape).astype('d') for key, shape in (('w', [1, gates * 128, 128]), ('r', [1, gates * 128, 128]), ('b', [1, 256 * gates]))}
+            one('double_%s_%d' % (operator, batch), operator, [[50, batch, 128]], weights, hidden_size=128, **types)
+    for name, kind in (('int64', INT64), ('int32', TensorProto.INT32), ('double', double), ('uint8', UINT8)):
+        for axis in (0, 1):
+            one('argmax_%s_%d' % (name, axis), 'ArgMax', [[512, 1024]], types=[kind], results=(INT64,), axis=axis)
+
+
 def signals():
     """Sound, and what chooses among boxes."""
     window = {'h': np.array(160), 'w': np.hanning(400).astype('f'), 'l': np.array(400)}
@@ -253,5 +276,5 @@ def little_graphs():
     chain('mish', IMAGE, [('Softplus', ['x0'], 's', {}), ('Tanh', ['s'], 't', {}), ('Mul', ['x0', 't'], 'y', {})], {})
 
 
-for family in (elementwise, kinds, signals, reductions, movement, images, products, little_graphs):
+for family in (elementwise, kinds, doubles, signals, reductions, movement, images, products, little_graphs):
     family()

@@ -7,6 +7,7 @@
 #include "runtime/kernels/portable/elementwise_unary.h"
 #include "runtime/kernels/portable/pieces.h"
 #include "runtime/kernels/portable/vector_angles.h"
+#include "runtime/kernels/portable/vector_doubles.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -27,23 +28,31 @@
 #define UNARY_REAL(name, single, twice)                                                                      \
     UNARY(name##_float, RT_CLONES, float, single)                                                            \
     UNARY(name##_double, RT_CLONES, double, twice)
-#define UNARY_LONG(name, single, twice)                                                                      \
-    RT_CLONES static void name##_float(void *to, const void *from_, int64_t count,                           \
-                                       const rt_unary_parameters *parameters) {                              \
-        float *y = to;                                                                                       \
-        const float *x = from_;                                                                              \
+#define MAP_LONG(name, type, map, expression)                                                                \
+    RT_CLONES static void name(void *to, const void *from_, int64_t count,                                   \
+                               const rt_unary_parameters *parameters) {                                      \
+        type *y = to;                                                                                        \
+        const type *x = from_;                                                                               \
         const rt_unary_parameters p = *parameters;                                                           \
         (void)p;                                                                                             \
-        RT_MAP_LONG(y, x, count, single);                                                                    \
-    }                                                                                                        \
+        map(y, x, count, expression);                                                                        \
+    }
+#define UNARY_LONG(name, single, twice)                                                                      \
+    MAP_LONG(name##_float, float, RT_MAP_LONG, single)                                                       \
+    MAP_LONG(name##_double, double, RT_MAP_LONG_DOUBLE, twice)
+/* In double by the C library. */
+#define UNARY_CALLED(name, single, twice)                                                                    \
+    MAP_LONG(name##_float, float, RT_MAP_LONG, single)                                                       \
     UNARY(name##_double, , double, twice)
 /* In float rt_..._floats of pieces.h. */
-#define UNARY_PIECES(name, twice)                                                                            \
+#define PIECES(name)                                                                                         \
     static void name##_float(void *to, const void *from, int64_t count,                                      \
                              const rt_unary_parameters *parameters) {                                        \
         (void)parameters;                                                                                    \
         rt_##name##_floats(to, from, count);                                                                 \
-    }                                                                                                        \
+    }
+#define UNARY_PIECES(name, twice)                                                                            \
+    PIECES(name)                                                                                             \
     UNARY(name##_double, , double, twice)
 #define UNARY_SIGNED(name, expression)                                                                       \
     UNARY(name##_int8, RT_CLONES, int8_t, expression)                                                        \
@@ -69,9 +78,9 @@ UNARY_UNSIGNED(clip, LIMIT_WHOLE(a, p.low_unsigned, p.high_unsigned))
 UNARY_PIECES(erf, erf(a))
 UNARY_SIGNED(erf, erf((double)a))
 UNARY_UNSIGNED(erf, erf((double)a))
-UNARY_LONG(exp, rt_exp(a), exp(a))
+UNARY_LONG(exp, rt_exp(a), rt_exp_double(a))
 UNARY_REAL(floor, floorf(a), floor(a))
-UNARY_LONG(log, rt_log(a), log(a))
+UNARY_LONG(log, rt_log(a), rt_log_double(a))
 UNARY_REAL(negate, -a, -a)
 UNARY_SIGNED(negate, 0 - (uint64_t)a)
 UNARY(not_bool, RT_CLONES, uint8_t, !a)
@@ -79,75 +88,78 @@ UNARY_REAL(reciprocal, 1.0f / a, 1.0 / a)
 UNARY_REAL(relu, (a < 0.0f ? 0.0f : a), (a < 0.0 ? 0.0 : a))
 UNARY_SIGNED(relu, (a < 0 ? 0 : a))
 UNARY_REAL(leaky_relu, (a < 0.0f ? a * p.alpha : a), (a < 0.0 ? a * (double)p.alpha : a))
-UNARY_LONG(sigmoid, rt_sigmoid(a), (a < 0.0 ? exp(a) / (1.0 + exp(a)) : 1.0 / (1.0 + exp(-a))))
+UNARY_LONG(sigmoid, rt_sigmoid(a), rt_sigmoid_double(a))
 UNARY_REAL(sqrt, sqrtf(a), sqrt(a))
-UNARY_LONG(tanh, rt_tanh(a), tanh(a))
+UNARY_LONG(tanh, rt_tanh(a), rt_tanh_double(a))
 
 /* Functions of angles: large ones, and infinities, are left to the C library. */
 enum { ANGLES = 1024 };
 
-RT_CLONES static bool has_large_angles(const float *x, int64_t count) {
-    const rt_word limit = {.real = RT_ANGLE_LIMIT};
-    uint32_t largest = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const rt_word word = {.real = x[i]};
-        const uint32_t bits = word.bits & 0x7fffffffu;
-        largest = bits > largest ? bits : largest;
-    }
-    return largest > limit.bits;
-}
-
-/* The results of angles up to the limit, and what `library` says of others: `kept` are the angles. */
-static void put_large_angles(float *y, const float *kept, int64_t count, float (*library)(float)) {
-    for (int64_t i = 0; i < count; i++) {
-        if (!(rt_absolute(kept[i]) <= RT_ANGLE_LIMIT)) y[i] = library(kept[i]);
-    }
-}
-
-#define UNARY_ANGLE(name)                                                                                    \
-    RT_CLONES static void name##_small(float *y, const float *x, int64_t count) {                            \
-        RT_MAP_LONG(y, x, count, rt_##name(a));                                                              \
+#define LARGE_ANGLES(type, word_type, unsigned_type, limit, ones)                                            \
+    RT_CLONES static bool has_large_angles_##type(const type *x, int64_t count) {                            \
+        const word_type most = {.real = limit};                                                              \
+        unsigned_type large = 0;                                                                             \
+        for (int64_t i = 0; i < count; i++) {                                                                \
+            const word_type word = {.real = x[i]};                                                           \
+            large |= (word.bits & ones) > most.bits;                                                         \
+        }                                                                                                    \
+        return large;                                                                                        \
     }                                                                                                        \
-    static void name##_float(void *to, const void *from, int64_t count,                                      \
-                             const rt_unary_parameters *parameters) {                                        \
+    /* The results of angles up to the limit, and what `library` says of others: `kept` are the angles. */   \
+    static void put_large_angles_##type(type *y, const type *kept, int64_t count, type (*library)(type)) {   \
+        for (int64_t i = 0; i < count; i++) {                                                                \
+            const word_type word = {.real = kept[i]}, most = {.real = limit};                                \
+            if ((word.bits & ones) > most.bits) y[i] = library(kept[i]);                                     \
+        }                                                                                                    \
+    }
+LARGE_ANGLES(float, rt_word, uint32_t, RT_ANGLE_LIMIT, 0x7fffffffu)
+LARGE_ANGLES(double, rt_long_word, uint64_t, RT_LONG_ANGLE_LIMIT, ~RT_LONG_SIGN)
+
+#define UNARY_ANGLE_OF(name, type, map, function, library)                                                   \
+    RT_CLONES static void name##_small_##type(type *y, const type *x, int64_t count) {                       \
+        map(y, x, count, function(a));                                                                       \
+    }                                                                                                        \
+    static void name##_##type(void *to, const void *from, int64_t count,                                     \
+                              const rt_unary_parameters *parameters) {                                       \
         (void)parameters;                                                                                    \
         for (int64_t first = 0; first < count; first += ANGLES) {                                            \
             const int64_t some = count - first < ANGLES ? count - first : ANGLES;                            \
-            const float *x = (const float *)from + first;                                                    \
-            float *y = (float *)to + first, kept[ANGLES];                                                    \
-            const bool large = has_large_angles(x, some);                                                    \
+            const type *x = (const type *)from + first;                                                      \
+            type *y = (type *)to + first, kept[ANGLES];                                                      \
+            const bool large = has_large_angles_##type(x, some);                                             \
             if (large) memcpy(kept, x, (size_t)some * sizeof *x);                                            \
-            name##_small(y, x, some);                                                                        \
-            if (large) put_large_angles(y, kept, some, name##f);                                             \
+            name##_small_##type(y, x, some);                                                                 \
+            if (large) put_large_angles_##type(y, kept, some, library);                                      \
         }                                                                                                    \
-    }                                                                                                        \
-    UNARY(name##_double, , double, name(a))
+    }
+#define UNARY_ANGLE(name)                                                                                    \
+    UNARY_ANGLE_OF(name, float, RT_MAP_LONG, rt_##name, name##f)                                             \
+    UNARY_ANGLE_OF(name, double, RT_MAP_LONG_DOUBLE, rt_##name##_double, name)
 
 #define ALPHA ((double)p.alpha)
 #define BETA ((double)p.beta)
-UNARY_LONG(acos, rt_acos(a), acos(a))
-UNARY_LONG(acosh, rt_acosh(a), acosh(a))
-UNARY_LONG(asin, rt_asin(a), asin(a))
-UNARY_LONG(asinh, rt_asinh(a), asinh(a))
-UNARY_LONG(atan, rt_atan(a), atan(a))
-UNARY_LONG(atanh, rt_atanh(a), atanh(a))
+UNARY_CALLED(acos, rt_acos(a), acos(a))
+UNARY_CALLED(acosh, rt_acosh(a), acosh(a))
+UNARY_CALLED(asin, rt_asin(a), asin(a))
+UNARY_CALLED(asinh, rt_asinh(a), asinh(a))
+UNARY_CALLED(atan, rt_atan(a), atan(a))
+UNARY_CALLED(atanh, rt_atanh(a), atanh(a))
 UNARY_LONG(celu, (a < 0.0f ? p.alpha * rt_exp_minus_one(a / p.alpha) : a),
-           (a < 0.0 ? ALPHA * expm1(a / ALPHA) : a))
+           (a < 0.0 ? ALPHA * rt_elu_double(a / ALPHA) : a))
 UNARY_ANGLE(cos)
-UNARY_LONG(cosh, rt_cosh(a), cosh(a))
-UNARY_LONG(elu, (a < 0.0f ? p.alpha * rt_exp_minus_one(a) : a), (a < 0.0 ? ALPHA * expm1(a) : a))
+UNARY_LONG(cosh, rt_cosh(a), rt_cosh_double(a))
+UNARY_LONG(elu, (a < 0.0f ? p.alpha * rt_exp_minus_one(a) : a), (a < 0.0 ? ALPHA * rt_elu_double(a) : a))
 UNARY_REAL(hard_sigmoid, LIMIT(p.alpha *a + p.beta, 0.0f, 1.0f), LIMIT(ALPHA *a + BETA, 0.0, 1.0))
 UNARY_REAL(hard_swish, a *LIMIT(a / 6.0f + 0.5f, 0.0f, 1.0f), a *LIMIT(a / 6.0 + 0.5, 0.0, 1.0))
 UNARY_REAL(round, rintf(a), rint(a))
 UNARY_LONG(selu, p.beta *(a < 0.0f ? p.alpha * rt_exp_minus_one(a) : a),
-           BETA *(a < 0.0 ? ALPHA * expm1(a) : a))
+           BETA *(a < 0.0 ? ALPHA * rt_elu_double(a) : a))
 UNARY_REAL(sign, (a > 0.0f ? 1.0f : a < 0.0f ? -1.0f : a), (a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a))
 UNARY_SIGNED(sign, (a > 0) - (a < 0))
 UNARY_UNSIGNED(sign, a > 0)
 UNARY_ANGLE(sin)
-UNARY_LONG(sinh, rt_sinh(a), sinh(a))
-UNARY_LONG(softplus, (a > 0.0f ? a : 0.0f) + rt_log_plus_one(rt_exp(rt_negative(a))),
-           (a > 0.0 ? a : 0.0) + log1p(exp(-fabs(a))))
+UNARY_LONG(sinh, rt_sinh(a), rt_sinh_double(a))
+UNARY_LONG(softplus, (a > 0.0f ? a : 0.0f) + rt_log_plus_one(rt_exp(rt_negative(a))), rt_softplus_double(a))
 UNARY_REAL(softsign, a / (1.0f + rt_absolute(a)), a / (1.0 + fabs(a)))
 UNARY_ANGLE(tan)
 UNARY_REAL(thresholded_relu, (a > p.alpha ? a : 0.0f), (a > ALPHA ? a : 0.0))
@@ -156,9 +168,10 @@ UNARY_REAL(thresholded_relu, (a > p.alpha ? a : 0.0f), (a > ALPHA ? a : 0.0))
  * is all of it from 20 on. */
 #define MISH(a, e) ((a) * ((e) * ((e) + 2)) / ((e) * ((e) + 2) + 2))
 UNARY_PIECES(gelu, 0.5 * a * (1.0 + erf(a * 0.70710678118654752440)))
-UNARY_PIECES(gelu_tanh, a / (1.0 + exp(-1.5957691216057308 * (a + 0.044715 * a * a * a))))
-UNARY_LONG(swish, rt_swish(a, p.alpha), a / (1.0 + exp(-ALPHA * a)))
-UNARY_LONG(mish, (a > 20.0f ? a : MISH(a, rt_exp(a > 20.0f ? 20.0f : a))), (a > 40.0 ? a : MISH(a, exp(a))))
+PIECES(gelu_tanh)
+MAP_LONG(gelu_tanh_double, double, RT_MAP_LONG_DOUBLE, rt_gelu_by_tanh_double(a))
+UNARY_LONG(swish, rt_swish(a, p.alpha), rt_swish_double(a, ALPHA))
+UNARY_LONG(mish, (a > 20.0f ? a : MISH(a, rt_exp(a > 20.0f ? 20.0f : a))), rt_mish_double(a))
 UNARY_SIGNED(bitwise_not, ~(uint64_t)a)
 UNARY_UNSIGNED(bitwise_not, ~(uint64_t)a)
 

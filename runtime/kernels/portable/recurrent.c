@@ -6,6 +6,7 @@
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
 #include "runtime/kernels/portable/recurrent_cells.h"
+#include "runtime/kernels/portable/vector_doubles.h"
 #include "runtime/kernels/portable/vector_math.h"
 #include <math.h>
 #include <string.h>
@@ -183,8 +184,8 @@ static void multiply_panels(float *y, const float *panels, const float *h, int64
 #define DTYPE OP_DOUBLE
 #define NAME(function) function##_double
 #define DOTS rt_dots_doubles
-#define TANH tanh
-#define SIGMOID(x) (1 / (1 + exp(-(x))))
+#define TANH rt_tanh_double
+#define SIGMOID rt_sigmoid_double
 #define EXP exp
 #define LOG log
 #define ABS fabs

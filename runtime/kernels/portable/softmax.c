@@ -7,6 +7,7 @@
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
+#include "runtime/kernels/portable/vector_doubles.h"
 #include "runtime/kernels/portable/vector_math.h"
 #include "runtime/kernels/portable/vector_math_512.h"
 #include <math.h>
@@ -27,6 +28,25 @@ typedef struct softmax_context {
     const void *from;
 } softmax_context;
 
+/* Exponentials of a row, of which KEEP(place, number) may keep some, added up in lanes. */
+#define ROW_EXPONENTIALS(type, exponential, KEEP)                                                            \
+    {                                                                                                        \
+        for (int64_t i = 0; i < whole; i += LANES) {                                                         \
+            RT_VECTOR for (int k = 0; k < LANES; k++) {                                                      \
+                const type e = exponential(from[i + k] - largest);                                           \
+                KEEP(to[i + k], e);                                                                          \
+                lanes[k] += e;                                                                               \
+            }                                                                                                \
+        }                                                                                                    \
+        for (int64_t i = whole; i < count; i++) {                                                            \
+            const type e = exponential(from[i] - largest);                                                   \
+            KEEP(to[i], e);                                                                                  \
+            lanes[i - whole] += e;                                                                           \
+        }                                                                                                    \
+    }
+#define KEPT(place, number) (place) = (number)
+#define NOT_KEPT(place, number)
+
 /* A row whose elements lie side by side. */
 #define SOFTMAX_ROW(name, type, exponential, natural_logarithm)                                              \
     RT_CLONES static void name(type *to, const type *from, int64_t count, bool logarithm) {                  \
@@ -42,27 +62,29 @@ typedef struct softmax_context {
         for (int k = 1; k < LANES; k++) largest = lanes[k] > largest ? lanes[k] : largest;                   \
         largest += 0; /* of both zeros the positive one */                                                   \
         for (int k = 0; k < LANES; k++) lanes[k] = 0;                                                        \
-        for (int64_t i = 0; i < whole; i += LANES) {                                                         \
-            RT_VECTOR for (int k = 0; k < LANES; k++) {                                                      \
-                const type e = exponential(from[i + k] - largest);                                           \
-                to[i + k] = logarithm ? from[i + k] - largest : e;                                           \
-                lanes[k] += e;                                                                               \
-            }                                                                                                \
-        }                                                                                                    \
-        for (int64_t i = whole; i < count; i++) {                                                            \
-            const type e = exponential(from[i] - largest);                                                   \
-            to[i] = logarithm ? from[i] - largest : e;                                                       \
-            lanes[i - whole] += e;                                                                           \
-        }                                                                                                    \
+        if (logarithm) ROW_EXPONENTIALS(type, exponential, NOT_KEPT)                                         \
+        else ROW_EXPONENTIALS(type, exponential, KEPT)                                                       \
         for (int half = LANES / 2; half > 0; half /= 2)                                                      \
             for (int k = 0; k < half; k++) lanes[k] += lanes[k + half];                                      \
         const type sum = lanes[0];                                                                           \
         if (logarithm) {                                                                                     \
             const type shift = natural_logarithm(sum);                                                       \
-            RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] -= shift;                                    \
+            RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] = (from[i] - largest) - shift;               \
         } else {                                                                                             \
             const type scale = 1 / sum;                                                                      \
             RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] *= scale;                                    \
+        }                                                                                                    \
+    }
+
+#define COLUMN_EXPONENTIALS(type, exponential, KEEP)                                                         \
+    for (int64_t i = 0; i < count; i++) {                                                                    \
+        const type *x = from + i * stride;                                                                   \
+        type *y = to + i * stride;                                                                           \
+        (void)y;                                                                                             \
+        RT_VECTOR for (int64_t c = 0; c < columns; c++) {                                                    \
+            const type e = exponential(x[c] - largest[c]);                                                   \
+            KEEP(y[c], e);                                                                                   \
+            sum[c] += e;                                                                                     \
         }                                                                                                    \
     }
 
@@ -80,20 +102,18 @@ typedef struct softmax_context {
             RT_VECTOR for (int64_t c = 0; c < columns; c++) largest[c] =                                     \
                 x[c] > largest[c] ? x[c] : largest[c];                                                       \
         }                                                                                                    \
+        if (logarithm) {                                                                                     \
+            COLUMN_EXPONENTIALS(type, exponential, NOT_KEPT)                                                 \
+            for (int64_t c = 0; c < columns; c++) sum[c] = natural_logarithm(sum[c]);                        \
+        } else {                                                                                             \
+            COLUMN_EXPONENTIALS(type, exponential, KEPT)                                                     \
+            for (int64_t c = 0; c < columns; c++) sum[c] = 1 / sum[c];                                       \
+        }                                                                                                    \
         for (int64_t i = 0; i < count; i++) {                                                                \
             const type *x = from + i * stride;                                                               \
             type *y = to + i * stride;                                                                       \
-            RT_VECTOR for (int64_t c = 0; c < columns; c++) {                                                \
-                const type shifted = x[c] - largest[c], e = exponential(shifted);                            \
-                y[c] = logarithm ? shifted : e;                                                              \
-                sum[c] += e;                                                                                 \
-            }                                                                                                \
-        }                                                                                                    \
-        for (int64_t c = 0; c < columns; c++) sum[c] = logarithm ? natural_logarithm(sum[c]) : 1 / sum[c];   \
-        for (int64_t i = 0; i < count; i++) {                                                                \
-            type *y = to + i * stride;                                                                       \
             if (logarithm) {                                                                                 \
-                RT_VECTOR for (int64_t c = 0; c < columns; c++) y[c] -= sum[c];                              \
+                RT_VECTOR for (int64_t c = 0; c < columns; c++) y[c] = (x[c] - largest[c]) - sum[c];         \
             } else {                                                                                         \
                 RT_VECTOR for (int64_t c = 0; c < columns; c++) y[c] *= sum[c];                              \
             }                                                                                                \
@@ -101,9 +121,9 @@ typedef struct softmax_context {
     }
 
 SOFTMAX_ROW(row_float, float, rt_exp, logf)
-SOFTMAX_ROW(row_double, double, exp, log)
+SOFTMAX_ROW(row_double, double, rt_exp_falling_double, rt_log_double)
 SOFTMAX_COLUMNS(columns_float, float, rt_exp, logf)
-SOFTMAX_COLUMNS(columns_double, double, exp, log)
+SOFTMAX_COLUMNS(columns_double, double, rt_exp_falling_double, rt_log_double)
 
 typedef void row_function(float *to, const float *from, int64_t count, bool logarithm);
 

@@ -167,30 +167,30 @@ RT_MATH float rt_gelu_by_tanh(float x) {
     return x * (z < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
-/* y[i] = expression in a = x[i], for expressions so long that the last few elements are better off in a full vector. */
-#define RT_MAP_LONG(y, x, count, expression)                                                                 \
+/* y[i] = expression in a = x[i], for expressions so long that the last few elements are better off in a full vector of WIDE. */
+#define RT_MAP_LONG_OF(type, WIDE, FEW, y, x, count, expression)                                             \
     do {                                                                                                     \
-        enum { WIDE = 16, FEW = 3 };                                                                         \
-        int64_t from = 0, rest = (count) % WIDE;                                                             \
+        int64_t from = 0, rest = (count) % (WIDE);                                                           \
         RT_VECTOR for (int64_t i = 0; i < (count)-rest; i++) {                                               \
-            const float a = (x)[i];                                                                          \
+            const type a = (x)[i];                                                                           \
             (y)[i] = (expression);                                                                           \
         }                                                                                                    \
         from = (count)-rest;                                                                                 \
-        if (rest >= FEW) {                                                                                   \
-            float few[WIDE] = {0};                                                                           \
+        if (rest >= (FEW)) {                                                                                 \
+            type few[WIDE] = {0};                                                                            \
             memcpy(few, (x) + from, (size_t)rest * sizeof *few);                                             \
-            for (int i = 0; i < WIDE; i++) {                                                                 \
-                const float a = few[i];                                                                      \
+            for (int i = 0; i < (WIDE); i++) {                                                               \
+                const type a = few[i];                                                                       \
                 few[i] = (expression);                                                                       \
             }                                                                                                \
             memcpy((y) + from, few, (size_t)rest * sizeof *few);                                             \
         } else {                                                                                             \
             for (; from < (count); from++) {                                                                 \
-                const float a = (x)[from];                                                                   \
+                const type a = (x)[from];                                                                    \
                 (y)[from] = (expression);                                                                    \
             }                                                                                                \
         }                                                                                                    \
     } while (0)
+#define RT_MAP_LONG(y, x, count, expression) RT_MAP_LONG_OF(float, 16, 3, y, x, count, expression)
 
 #endif
