@@ -191,33 +191,49 @@ CUT_WIDE(wide_to_uint32, WIDE, uint32_t,
 CUT_WIDE(wide_to_int64, WIDEST, int64_t, LONGS(SIGNED_LONGS))
 CUT_WIDE(wide_to_uint64, WIDEST, uint64_t, LONGS(UNSIGNED_LONGS))
 
-/* Eight doubles x at a time, likewise. */
-#define CUT_DOUBLES(name, target, convert, low, high, store)                                                 \
+/* Sixteen doubles at a time, cut to their range and converted, what is not a number to 0. */
+#define CUT_SIXTEEN(name, convert, low, high)                                                                \
+    WIDE static inline __m512i name(const double *from, __mmask16 some) {                                    \
+        __m256i parts[2];                                                                                    \
+        for (int k = 0; k < 2; k++) {                                                                        \
+            const __m512d x = _mm512_maskz_loadu_pd((__mmask8)(some >> 8 * k), from + 8 * k);                \
+            const __mmask8 real = _mm512_cmp_pd_mask(x, x, _CMP_ORD_Q);                                      \
+            parts[k] = convert(                                                                              \
+                _mm512_min_pd(_mm512_maskz_max_pd(real, x, _mm512_set1_pd(low)), _mm512_set1_pd(high)));     \
+        }                                                                                                    \
+        return _mm512_inserti64x4(_mm512_castsi256_si512(parts[0]), parts[1], 1);                            \
+    }
+CUT_SIXTEEN(sixteen_signed, _mm512_cvttpd_epi32, INT32_MIN, INT32_MAX)
+CUT_SIXTEEN(sixteen_unsigned, _mm512_cvttpd_epu32, 0, UINT32_MAX)
+
+/* The conversion gives `odd` where a number is beyond 32 bits or none, and for one number besides. All of sixteen that are others are converted
+ * as they are; stores cut integers to fewer bits. */
+#define CUT_DOUBLES(name, target, convert, odd, cut, store)                                                  \
     WIDE static void name(void *to, const void *from, int64_t count) {                                       \
         target *y = to;                                                                                      \
-        const double *doubles = from;                                                                        \
-        for (int64_t i = 0; i < count; i += FLOATS) {                                                        \
-            __m256i parts[2];                                                                                \
-            const __mmask16 some = rt_first_lanes_16(count - i);                                             \
-            for (int k = 0; k < 2; k++) {                                                                    \
-                const __m512d x = _mm512_maskz_loadu_pd((__mmask8)(some >> 8 * k), doubles + i + 8 * k);     \
-                const __mmask8 real = _mm512_cmp_pd_mask(x, x, _CMP_ORD_Q);                                  \
-                parts[k] = convert(                                                                          \
-                    _mm512_min_pd(_mm512_maskz_max_pd(real, x, _mm512_set1_pd(low)), _mm512_set1_pd(high))); \
-            }                                                                                                \
-            const __m512i all = _mm512_inserti64x4(_mm512_castsi256_si512(parts[0]), parts[1], 1);           \
-            store(y + i, some, all);                                                                         \
+        const double *x = from;                                                                              \
+        int64_t i = 0;                                                                                       \
+        for (; i + FLOATS <= count; i += FLOATS) {                                                           \
+            const __m256i low = convert(_mm512_loadu_pd(x + i)), high = convert(_mm512_loadu_pd(x + i + 8)); \
+            __m512i all = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);                          \
+            if (_mm512_cmpeq_epi32_mask(all, _mm512_set1_epi32(odd))) all = cut(x + i, 0xffff);              \
+            store(y + i, (__mmask16)0xffff, all);                                                            \
         }                                                                                                    \
+        const __mmask16 rest = rt_first_lanes_16(count - i);                                                 \
+        if (rest) store(y + i, rest, cut(x + i, rest));                                                      \
     }
-CUT_DOUBLES(doubles_to_int8, int8_t, _mm512_cvttpd_epi32, INT8_MIN, INT8_MAX,
-            _mm512_mask_cvtepi32_storeu_epi8)
-CUT_DOUBLES(doubles_to_uint8, uint8_t, _mm512_cvttpd_epi32, 0, UINT8_MAX, _mm512_mask_cvtepi32_storeu_epi8)
-CUT_DOUBLES(doubles_to_int16, int16_t, _mm512_cvttpd_epi32, INT16_MIN, INT16_MAX,
-            _mm512_mask_cvtepi32_storeu_epi16)
-CUT_DOUBLES(doubles_to_uint16, uint16_t, _mm512_cvttpd_epi32, 0, UINT16_MAX,
-            _mm512_mask_cvtepi32_storeu_epi16)
-CUT_DOUBLES(doubles_to_int32, int32_t, _mm512_cvttpd_epi32, INT32_MIN, INT32_MAX, _mm512_mask_storeu_epi32)
-CUT_DOUBLES(doubles_to_uint32, uint32_t, _mm512_cvttpd_epu32, 0, UINT32_MAX, _mm512_mask_storeu_epi32)
+#define FROM_ZERO(all) _mm512_max_epi32(all, _mm512_setzero_si512())
+#define STORE_UINT8(y, some, all) _mm512_mask_cvtusepi32_storeu_epi8(y, some, FROM_ZERO(all))
+#define STORE_UINT16(y, some, all) _mm512_mask_cvtusepi32_storeu_epi16(y, some, FROM_ZERO(all))
+CUT_DOUBLES(doubles_to_int8, int8_t, _mm512_cvttpd_epi32, INT32_MIN, sixteen_signed,
+            _mm512_mask_cvtsepi32_storeu_epi8)
+CUT_DOUBLES(doubles_to_uint8, uint8_t, _mm512_cvttpd_epi32, INT32_MIN, sixteen_signed, STORE_UINT8)
+CUT_DOUBLES(doubles_to_int16, int16_t, _mm512_cvttpd_epi32, INT32_MIN, sixteen_signed,
+            _mm512_mask_cvtsepi32_storeu_epi16)
+CUT_DOUBLES(doubles_to_uint16, uint16_t, _mm512_cvttpd_epi32, INT32_MIN, sixteen_signed, STORE_UINT16)
+CUT_DOUBLES(doubles_to_int32, int32_t, _mm512_cvttpd_epi32, INT32_MIN, sixteen_signed,
+            _mm512_mask_storeu_epi32)
+CUT_DOUBLES(doubles_to_uint32, uint32_t, _mm512_cvttpd_epu32, -1, sixteen_unsigned, _mm512_mask_storeu_epi32)
 #define BY_MACHINE(has, wide, plain) (has) ? (wide) : (plain)
 #else
 #define BY_MACHINE(has, wide, plain) (plain)

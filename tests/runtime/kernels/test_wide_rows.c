@@ -378,9 +378,15 @@ static void doubles_become_integers(void **state) {
         double *x = application_input(&app, OP_DOUBLE, 1, DIMS(count));
         float some[100];
         fill_any(some, count, &seed);
-        for (int64_t i = 0; i < count; i++)
-            x[i] = random_range(&seed, 0, 3) ? (double)some[i]
-                                             : integers[kind].high + (double)random_range(&seed, -8, 8) / 4;
+        /* In calm rounds most numbers fit into the type, and few do not. */
+        const bool calm = random_range(&seed, 0, 1);
+        for (int64_t i = 0; i < count; i++) {
+            if (calm && random_range(&seed, 0, 20))
+                x[i] = integers[kind].low + (integers[kind].high - integers[kind].low) *
+                                                (double)random_range(&seed, 0, 1 << 20) * 0x1p-20;
+            else if (random_range(&seed, 0, 3)) x[i] = (double)some[i];
+            else x[i] = integers[kind].high + (double)random_range(&seed, -8, 8) / 4;
+        }
         application_integer(&app, "to", integers[kind].dtype);
         application_run(&app, "portable.cast", 1);
         for (int64_t i = 0; i < count; i++) {
