@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 8, BLOCK_BYTES = 1 << 17, BLOCK_ROWS = 512, NODE_WORK = 64 };
+enum { LANES = 8, BLOCK_BYTES = 1 << 17, BLOCK_ROWS = 512, NODE_WORK = 64, FEW_STEPS = 8 };
 
 typedef struct narrow_node {
     int32_t next[2];
@@ -29,6 +29,7 @@ typedef struct tree_state {
     op_dtype x, dtype; /* of the rows; of splits, weights and results */
     int64_t rows, features, targets;
     int32_t trees;
+    int32_t steps; /* the depth of the deepest tree, where that is few; otherwise 0 */
     int aggregate;
     bool single;          /* one target, and each leaf gives one weight to it */
     bool equal, nan_left; /* a node has such a flag */
@@ -66,6 +67,23 @@ WALK(walk_narrow_flags, narrow_node, float, true)
 WALK(walk_wide, wide_node, double, false)
 WALK(walk_wide_flags, wide_node, double, true)
 
+/* LANES walks of one row down as many trees, of which none is deeper than `steps`: nobody asks whether a walk has ended. Where each walk is stays in
+ * registers. */
+#define WALK_ROW(name, node_type, real)                                                                      \
+    static void name(const node_type *nodes, const real *x, int32_t at[LANES], int32_t steps) {              \
+        int32_t now[LANES];                                                                                  \
+        memcpy(now, at, sizeof now);                                                                         \
+        for (int32_t step = 0; step < steps; step++) {                                                       \
+            _Pragma("GCC unroll 8") for (int l = 0; l < LANES; l++) {                                        \
+                const node_type *node = &nodes[now[l]];                                                      \
+                now[l] = node->next[!(x[node->feature & OP_TREE_FEATURE_MASK] <= node->split)];              \
+            }                                                                                                \
+        }                                                                                                    \
+        memcpy(at, now, sizeof now);                                                                         \
+    }
+WALK_ROW(walk_row_narrow, narrow_node, float)
+WALK_ROW(walk_row_wide, wide_node, double)
+
 /* What a leaf gives is added to a row of results, where no number means that none has been given yet. */
 #define GIVE(name, real)                                                                                     \
     static void name(const tree_context *c, int32_t leaf, real *y) {                                         \
@@ -83,7 +101,7 @@ GIVE(give_narrow, float)
 GIVE(give_wide, double)
 
 /* Rows [begin, end) through all trees, and what is left to do to their results. */
-#define ROWS(name, node_type, real, walk, walk_flags, give)                                                  \
+#define ROWS(name, node_type, real, walk, walk_flags, walk_row, give)                                        \
     static void name(const tree_context *c, const real *x, real *y, int64_t count, bool flags) {             \
         const tree_state *s = c->state;                                                                      \
         const real *weights = c->weights, *base = c->base;                                                   \
@@ -114,8 +132,15 @@ GIVE(give_wide, double)
                     at[l] = c->roots[l < few ? tree + l : tree];                                             \
                 }                                                                                            \
                 if (flags) walk_flags(c->nodes, lanes, at);                                                  \
+                else if (s->steps) walk_row(c->nodes, lanes[0], at, s->steps);                               \
                 else walk(c->nodes, lanes, at);                                                              \
-                for (int l = 0; l < few; l++) give(c, at[l], y + row * s->targets);                          \
+                if (s->single) {                                                                             \
+                    real sum = y[row];                                                                       \
+                    for (int l = 0; l < few; l++) sum += weights[c->first[at[l]]];                           \
+                    y[row] = sum;                                                                            \
+                } else {                                                                                     \
+                    for (int l = 0; l < few; l++) give(c, at[l], y + row * s->targets);                      \
+                }                                                                                            \
             }                                                                                                \
         }                                                                                                    \
         for (int64_t i = 0; i < count * s->targets; i++) {                                                   \
@@ -125,8 +150,8 @@ GIVE(give_wide, double)
             y[i] = base && given ? value + base[s->base == 1 ? 0 : i % s->targets] : value;                  \
         }                                                                                                    \
     }
-ROWS(rows_narrow, narrow_node, float, walk_narrow, walk_narrow_flags, give_narrow)
-ROWS(rows_wide, wide_node, double, walk_wide, walk_wide_flags, give_wide)
+ROWS(rows_narrow, narrow_node, float, walk_narrow, walk_narrow_flags, walk_row_narrow, give_narrow)
+ROWS(rows_wide, wide_node, double, walk_wide, walk_wide_flags, walk_row_wide, give_wide)
 
 static bool has_nan(const tree_state *s, const void *x, int64_t count) {
     int found = 0;
@@ -218,6 +243,17 @@ static int64_t elements_of(const op_call *call, uint32_t input) {
     return elements;
 }
 
+/* The depth of a tree from `node` on, or one more than `most`. */
+static int32_t depth_of(const int32_t *nodes, int32_t words, int32_t node, int32_t most) {
+    const int32_t *at = nodes + (int64_t)node * words;
+    if (at[OP_TREE_LEFT] == node) return 0;
+    if (!most) return 1;
+    const int32_t left = depth_of(nodes, words, at[OP_TREE_LEFT], most - 1);
+    const int32_t right =
+        left < most ? depth_of(nodes, words, at[OP_TREE_RIGHT], most - 1) : left; /* enough is known */
+    return 1 + (left > right ? left : right);
+}
+
 /* Walks end, and stay within the constants and the features of a row. */
 static base_status check(const op_call *call, tree_state *s, base_report *report) {
     const op_shape *shape = &call->inputs[OP_TREE_NODES].type.shape;
@@ -247,6 +283,11 @@ static base_status check(const op_call *call, tree_state *s, base_report *report
         s->single = s->single && (!leaf || first[i + 1] - first[i] == 1);
     }
     for (int64_t i = 0; good && i < trees; i++) good = roots[i] >= 0 && roots[i] < count;
+    for (int64_t i = 0; good && i < trees && s->steps <= FEW_STEPS; i++) {
+        const int32_t depth = depth_of(nodes, words, roots[i], FEW_STEPS);
+        s->steps = depth > s->steps ? depth : s->steps;
+    }
+    if (s->steps > FEW_STEPS) s->steps = 0;
     for (int64_t i = 0; good && i < entries; i++) good = targets[i] >= 0 && targets[i] < s->targets;
     good = good && (s->base == 0 || s->base == 1 || s->base == s->targets);
     return good ? BASE_OK

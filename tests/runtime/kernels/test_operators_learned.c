@@ -147,6 +147,40 @@ static void test_trees(void **state) {
     }
 }
 
+/* Trees of one branch, so deep and less deep, in one row and in several. */
+static void test_deep_trees(void **state) {
+    (void)state;
+    test_random random = {8};
+    for (int i = 0; i < 26 * 4; i++) {
+        const int most = 1 + i % 13;
+        const int64_t rows = i % 26 < 13 ? 1 : 1 + test_random_below(&random, 12);
+        const int aggregate = i & 1 ? OP_TREE_SUM : OP_TREE_AVERAGE;
+        base_arena arena;
+        base_arena_init(&arena, NULL);
+        forest f = make_forest(&arena, &random, OP_FLOAT, i >= 52, 1, 1, 0);
+        for (int tree = 0; tree < TREES; tree++) {
+            const int deep = tree ? 1 + (int)test_random_below(&random, most) : most, root = tree * NODES;
+            for (int j = 0; j < NODES - 2; j++) {
+                int32_t *node = node_of(&f, root + j);
+                const int left = (int)test_random_below(&random, 2), next = j + 1 < deep ? j + 1 : NODES - 1;
+                node[left ? OP_TREE_LEFT : OP_TREE_RIGHT] = root + next;
+                node[left ? OP_TREE_RIGHT : OP_TREE_LEFT] = root + NODES - 2;
+                node[OP_TREE_FEATURE] = (int32_t)test_random_below(&random, FEATURES);
+                set_split(node, f.wide, (double)test_random_below(&random, 7) - 3);
+            }
+        }
+        f.inputs[OP_TREE_X].type.shape.dims[0] = rows;
+        op_tensor y = {0};
+        assert_int_equal(give(&f, &arena, 1, aggregate, 1, &y), BASE_OK);
+        for (int64_t k = 0; k < rows; k++) {
+            const double wanted = walked(&f, k, 0, aggregate), got = test_real(&y, k);
+            if (fabs(wanted - got) > 1e-6 * fabs(wanted))
+                fail_msg("case %d: row %lld gives %g, expected %g", i, (long long)k, got, wanted);
+        }
+        base_arena_free(&arena);
+    }
+}
+
 /* A walk that would not end, or leave the constants or the row, is refused. */
 static void test_hostile_trees(void **state) {
     (void)state;
@@ -284,8 +318,8 @@ static void test_ngrams(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_trees), cmocka_unit_test(test_hostile_trees),
-                                       cmocka_unit_test(test_keys), cmocka_unit_test(test_coupling),
-                                       cmocka_unit_test(test_ngrams)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_trees), cmocka_unit_test(test_deep_trees), cmocka_unit_test(test_hostile_trees),
+        cmocka_unit_test(test_keys),  cmocka_unit_test(test_coupling),   cmocka_unit_test(test_ngrams)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
