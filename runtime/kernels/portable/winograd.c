@@ -340,15 +340,17 @@ static void group_member(void *context, int member, int members) {
 }
 
 /* Tiles are shared out in parts, one for each thread of the plan: what a thread enters it multiplies itself, while that lies in its own
- * cache, and none waits for another. Each reads all transformed weights. */
+ * cache, and none waits for another. A part has the same place in V in all blocks, as a thread may be a block ahead. Each reads all
+ * transformed weights. */
 static void tiles_member(void *context, int member, int members) {
     winograd_job job = *(const winograd_job *)context;
     const winograd *shape = job.shape;
     for (; job.first < shape->tiles; job.first += shape->tiles_each) {
         job.count = block_tiles(&job);
         for (int part = member; part < shape->threads; part += members) {
-            const int64_t first = job.count * part / shape->threads,
-                          end = job.count * (part + 1) / shape->threads;
+            const int64_t first = part * part_tiles(shape), rest = job.count - first;
+            if (rest <= 0) break;
+            const int64_t end = first + (rest < part_tiles(shape) ? rest : part_tiles(shape));
             enter_tiles(&job, first, end);
             for (int64_t group = 0; group < groups_of(shape); group++)
                 run_group(&job, member, group, first, end);

@@ -21,8 +21,7 @@ static void set_tiles(winograd *shape, int64_t tiles) {
                      transformed_bytes(shape) <= (size_t)(shape->points * shape->v_point) * sizeof(float));
     shape->grouped = !is_row_major(shape) && (shape->transforms || shape->shared || shape->threads == 1 ||
                                               shape->columns / RT_PANEL >= PANELS_EACH * shape->threads);
-    const int64_t sharing = shape->shared ? shape->threads : 1;
-    shape->m_point = (shape->tiles_each + sharing - 1) / sharing * row_of_m(shape) + PAD;
+    shape->m_point = part_tiles(shape) * row_of_m(shape) + PAD;
 }
 
 void rt_winograd_set_blocks(winograd *shape, int64_t blocks) {
