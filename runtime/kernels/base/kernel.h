@@ -144,6 +144,10 @@ void rt_parallel(int threads, int64_t count, int64_t work, rt_range_function *ru
 typedef void rt_member_function(void *context, int member, int members);
 void rt_team_run(int threads, rt_member_function *function, void *context);
 
+/* Within `function` of rt_team_run, called by each of its members equally often: returns when all have called it, and what they wrote before
+ * can be read. Nothing where there is one. */
+void rt_team_wait(void);
+
 /* Makes the calling thread's team of OpenMP threads, which allocates: when a session is made, and before a
  * thread runs a session that another one made. Kernels then always ask for the same team. */
 void rt_threads_warm(int threads);

@@ -40,6 +40,12 @@ void rt_team_run(int threads, rt_member_function *function, void *context) {
 #endif
 }
 
+void rt_team_wait(void) {
+#ifdef _OPENMP
+#pragma omp barrier
+#endif
+}
+
 static void do_nothing(void *context, int member, int members) {
     (void)context;
     (void)member;

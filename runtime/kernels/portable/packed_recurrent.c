@@ -15,7 +15,8 @@
  * With lengths, a step is made for the sequences up to the last one that it is part of, and so are the inputs' parts; those before it
  * that have ended (backward: not begun) get back the state that they had, and zeros as their result.
  *
- * Threads share out directions and sequences of the batch, which never wait for each other. The weights may be stored in 16 bits
+ * Threads share out directions and sequences of the batch, which never wait for each other. Threads that are left share out the units of
+ * these, and wait for each other at the end of each step, which is worth that where there are many units. The weights may be stored in 16 bits
  * (passes/layout/halve_weights.c, "ouro.weights_type"). Of a model in 16 bits, the weights are what they are; inputs become floats some
  * steps at a time, states are floats from the first step to the last, and what comes out is rounded once.
  */
@@ -26,13 +27,14 @@
 #include <string.h>
 
 enum {
-    CHUNK_ROWS = 96,      /* of inputs that are multiplied together: whole tiles */
-    SHARE_ROWS = 4,       /* sequences that are worth a thread of their own */
-    FEW_ROWS = 3,         /* sequences that wait for weights, and not for products */
-    TOGETHER = 8,         /* panels that these go through side by side */
-    PAGE = 4096,          /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
-    FEW_BYTES = 1 << 14,  /* of panels of one direction, which may be empty for the most part */
-    THREAD_WORK = 1 << 18 /* of all steps, for each of several threads */
+    CHUNK_ROWS = 96,       /* of inputs that are multiplied together: whole tiles */
+    SHARE_ROWS = 4,        /* sequences that are worth a thread of their own */
+    FEW_ROWS = 3,          /* sequences that wait for weights, and not for products */
+    TOGETHER = 8,          /* panels that these go through side by side */
+    PAGE = 4096,           /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
+    FEW_BYTES = 1 << 14,   /* of panels of one direction, which may be empty for the most part */
+    THREAD_WORK = 1 << 18, /* of all steps, for each of several threads */
+    STEP_WORK = 1 << 14    /* of one step, for each of several threads that wait for each other after it */
 };
 
 typedef struct packed_recurrent {
@@ -147,6 +149,11 @@ static bool read_recurrent(const op_call *call, const rt_environment *environmen
         if (k->shares > k->batch / SHARE_ROWS) k->shares = k->batch / SHARE_ROWS;
     }
     return activations_are_usual(call, k->directions) && find_sizes(k);
+}
+
+/* States are floats that need not be made anew before they are given; lengths may be another obstacle. */
+static bool is_direct(const packed_recurrent *k) {
+    return k->dtype == OP_FLOAT;
 }
 
 static double work_of(const packed_recurrent *k) {
@@ -277,9 +284,11 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
 
 /* ---- running ------------------------------------------------------------------------------------------- */
 
-/* Some sequences of one direction. */
+/* Some sequences of one direction, and those groups of their units that one thread computes. */
 typedef struct share {
     const packed_recurrent *k;
+    int64_t group, group_end;
+    bool waits;          /* after each step, for the threads that compute other units */
     int64_t first, rows; /* of the batch */
     bool backward;
     const void *x;
@@ -312,8 +321,10 @@ static bool rows_whole(const share *s, int64_t end) {
 /* The inputs' part of all gates of `rows` rows of the inputs, each `step` after the one before, the first of which is `row`. */
 static void project_rows(const share *s, int64_t row, int64_t step, int64_t rows, float *to, int64_t to_row) {
     const packed_recurrent *k = s->k;
-    const int64_t panels = k->groups * k->gates;
+    const int64_t panels = (s->group_end - s->group) * k->gates;
+    const char *w = s->w + (size_t)(s->group * k->gates) * (k->w_bytes / (size_t)(k->groups * k->gates));
     int64_t distance = step * k->input;
+    to += s->group * k->gates * RT_PANEL;
     const float *x = (const float *)s->x + row * k->input;
     if (k->dtype != OP_FLOAT) {
         const uint16_t *from = (const uint16_t *)s->x + row * k->input;
@@ -324,14 +335,14 @@ static void project_rows(const share *s, int64_t row, int64_t step, int64_t rows
         distance = k->input;
     }
     if (k->sequence * k->batch == 1) {
-        rt_panels_row(k->stored, x, s->w, k->input, panels, false, to);
+        rt_panels_row(k->stored, x, w, k->input, panels, false, to);
         return;
     }
     const int64_t most = distance * (int64_t)sizeof(float) % PAGE == 0 ? RT_PANEL_ROWS / 2 : RT_PANEL_ROWS,
                   tiles = (rows + most - 1) / most;
     for (int64_t tile = 0; tile < tiles; tile++) {
         const int64_t begin = rows * tile / tiles, end = rows * (tile + 1) / tiles;
-        rt_panels_rows(k->stored, end - begin, x + begin * distance, distance, s->w, k->input, panels,
+        rt_panels_rows(k->stored, end - begin, x + begin * distance, distance, w, k->input, panels,
                        to + begin * to_row, to_row);
     }
 }
@@ -383,19 +394,21 @@ static void finish_group(const share *s, const phase *p, int64_t group, int64_t 
                           .state_row = n});
 }
 
-/* The sums of all groups of few sequences. */
+/* The sums of all own groups of few sequences. */
 static void multiply_few(const share *s, const phase *p, const char *panels, size_t each, bool back) {
     const packed_recurrent *k = s->k;
-    const int64_t all = k->groups * p->each, blocks = (all + TOGETHER - 1) / TOGETHER;
+    const int64_t begin = s->group * p->each, end = s->group_end * p->each,
+                  blocks = (end - begin + TOGETHER - 1) / TOGETHER;
     if (k->batch == 1) {
-        rt_panels_row(k->stored, p->state, panels, k->hidden, all, back, s->sums);
+        rt_panels_row(k->stored, p->state, panels + (size_t)begin * each, k->hidden, end - begin, back,
+                      s->sums + begin * RT_PANEL);
         return;
     }
     for (int64_t i = 0; i < blocks; i++) {
-        const int64_t panel = (back ? blocks - 1 - i : i) * TOGETHER,
-                      count = all - panel < TOGETHER ? all - panel : TOGETHER;
+        const int64_t panel = begin + (back ? blocks - 1 - i : i) * TOGETHER,
+                      count = end - panel < TOGETHER ? end - panel : TOGETHER;
         rt_panels_rows(k->stored, s->rows, p->state, k->hidden, panels + (size_t)panel * each, k->hidden,
-                       count, s->sums + panel * RT_PANEL, all * RT_PANEL);
+                       count, s->sums + panel * RT_PANEL, k->groups * p->each * RT_PANEL);
     }
 }
 
@@ -407,13 +420,12 @@ static void run_phase(const share *s, const phase *p, float *projected, bool bac
     const char *panels = s->r + (size_t)p->first * each;
     if (s->rows <= FEW_ROWS) {
         multiply_few(s, p, panels, each, back);
-        for (int64_t group = 0; group < k->groups; group++)
+        for (int64_t group = s->group; group < s->group_end; group++)
             finish_group(s, p, group, 0, s->rows, s->sums + group * p->each * RT_PANEL,
                          k->groups * p->each * RT_PANEL, projected);
-        return;
     }
-    for (int64_t i = 0; i < k->groups; i++) {
-        const int64_t group = back ? k->groups - 1 - i : i;
+    for (int64_t i = s->group; s->rows > FEW_ROWS && i < s->group_end; i++) {
+        const int64_t group = back ? s->group_end - 1 - (i - s->group) : i;
         float sums[RT_PANEL_ROWS * RT_CELL_GATES * RT_PANEL];
         for (int64_t tile = 0; tile < tiles; tile++) {
             const int64_t row = s->rows * tile / tiles, rows = s->rows * (tile + 1) / tiles - row;
@@ -423,6 +435,7 @@ static void run_phase(const share *s, const phase *p, float *projected, bool bac
             finish_group(s, p, group, row, rows, sums, p->each * RT_PANEL, projected);
         }
     }
+    if (s->waits) rt_team_wait(); /* for the state that the others make */
 }
 
 static void run_step(const share *s, float *projected, bool back) {
@@ -445,14 +458,15 @@ typedef struct recurrent_job {
     const int32_t *lengths; /* of the batch; NULL: all are whole */
     op_tensor *outputs;
     char *scratch;
+    bool together; /* threads share out the units of a part */
 } recurrent_job;
 
-/* The state before the first step: as it is given, or in `floats`, zeros too. */
-static const float *initial(const recurrent_job *job, uint32_t input, int64_t at, int64_t count,
+/* The state before the first step: as it is given, or in `floats`, zeros too, which the `first` of several threads writes. */
+static const float *initial(const recurrent_job *job, uint32_t input, int64_t at, int64_t count, bool first,
                             float *floats) {
     const packed_recurrent *k = job->prepared->state;
     if (input >= job->prepared->input_count || job->inputs[input].type.dtype == OP_NONE)
-        return memset(floats, 0, (size_t)count * sizeof *floats);
+        return first ? memset(floats, 0, (size_t)count * sizeof *floats) : floats;
     if (k->dtype == OP_FLOAT) return (const float *)job->inputs[input].data + at;
     rt_half_load(k->dtype, floats, (const uint16_t *)job->inputs[input].data + at, count);
     return floats;
@@ -485,10 +499,13 @@ static void run_ragged_step(const recurrent_job *job, share *s, int64_t t, float
     }
 }
 
-static void run_share(const recurrent_job *job, int64_t direction, int64_t part, char *scratch) {
+/* What thread `index` of `count` does of these sequences of a direction; `together`: all threads of the team are here, and wait for each
+ * other. */
+static void run_share(const recurrent_job *job, int64_t direction, int64_t part, int index, int count,
+                      bool together, char *scratch) {
     const packed_recurrent *k = job->prepared->state;
     const op_tensor *inputs = job->inputs;
-    const bool direct = k->dtype == OP_FLOAT && !job->lengths; /* states are made where they are wanted */
+    const bool direct = is_direct(k) && !job->lengths; /* states are made where they are wanted */
     const int64_t n = k->hidden, first = k->batch * part / k->shares,
                   rows = k->batch * (part + 1) / k->shares - first, at = (direction * k->batch + first) * n;
     float *turns[] = {(float *)(void *)scratch, (float *)(void *)(scratch + k->state_bytes)};
@@ -496,6 +513,9 @@ static void run_share(const recurrent_job *job, int64_t direction, int64_t part,
          *fourth = third + (k->lstm && k->lengths ? k->state_bytes : 0);
     float *cells[] = {(float *)(void *)third, (float *)(void *)fourth};
     share s = {.k = k,
+               .group = k->groups * index / count,
+               .group_end = k->groups * (index + 1) / count,
+               .waits = together,
                .first = first,
                .rows = rows,
                .backward = k->reverse || direction == 1,
@@ -510,18 +530,19 @@ static void run_share(const recurrent_job *job, int64_t direction, int64_t part,
                .spare = (float *)(void *)third};
     s.sums = s.projected + k->steps * k->most * k->wide;
     s.widened = s.sums + few_rows(k) * k->wide;
-    s.h = initial(job, OP_RECURRENT_H, at, rows * n, turns[1]);
+    s.h = initial(job, OP_RECURRENT_H, at, rows * n, index == 0, turns[1]);
     if (k->lstm) {
         if (k->y_c && direct) cells[0] = cells[1] = (float *)job->outputs[2].data + at;
         s.c_next = cells[0];
-        s.c = initial(job, OP_RECURRENT_C, at, rows * n, cells[1]);
+        s.c = initial(job, OP_RECURRENT_C, at, rows * n, index == 0, cells[1]);
     }
+    if (together) rt_team_wait(); /* for the states that the first one made */
     for (int64_t done = 0; done < k->sequence; done += k->steps) {
-        const int64_t rest = k->sequence - done, count = rest < k->steps ? rest : k->steps;
-        project(&s, s.backward ? rest - count : done, count);
-        for (int64_t i = done; i < done + count; i++) {
+        const int64_t rest = k->sequence - done, some = rest < k->steps ? rest : k->steps;
+        project(&s, s.backward ? rest - some : done, some);
+        for (int64_t i = done; i < done + some; i++) {
             const int64_t t = s.backward ? k->sequence - 1 - i : i,
-                          own = s.backward ? done + count - 1 - i : i - done;
+                          own = s.backward ? done + some - 1 - i : i - done;
             const int64_t y = ((t * k->directions + direction) * k->batch + first) * n;
             float *projected = s.projected + own * rows * k->wide;
             s.h_next = k->y && direct ? (float *)job->outputs[0].data + y : turns[i % 2];
@@ -536,23 +557,41 @@ static void run_share(const recurrent_job *job, int64_t direction, int64_t part,
             s.c = s.c_next;
         }
     }
-    if (k->y_h) give(job, 1, at, s.h, rows * n);
+    if (k->y_h && index == 0) give(job, 1, at, s.h, rows * n);
     if (k->y_c && !direct) give(job, 2, at, s.c, rows * n);
 }
 
+/* With more threads than parts, each part has several, which share out its units. */
 static void run_member(void *context, int member, int members) {
     const recurrent_job *job = context;
     const packed_recurrent *k = job->prepared->state;
-    for (int64_t i = member; i < k->directions * k->shares; i += members)
-        run_share(job, i % k->directions, i / k->directions, job->scratch + (size_t)member * k->scratch_each);
+    const int parts = (int)(k->directions * k->shares);
+    if (job->together && members > parts) {
+        const int part = member % parts;
+        run_share(job, part % k->directions, part / k->directions, member / parts,
+                  members / parts + (part < members % parts), true,
+                  job->scratch + (size_t)part * k->scratch_each);
+        return;
+    }
+    for (int part = member; part < parts; part += members)
+        run_share(job, part % k->directions, part / k->directions, 0, 1, false,
+                  job->scratch + (size_t)member * k->scratch_each);
 }
 
-/* How many threads run. */
+/* How many threads have parts of their own. */
 static int members_of(const packed_recurrent *k, int threads) {
     const int64_t parts = k->directions * k->shares;
     const double worth = work_of(k) / THREAD_WORK;
     if (parts == 1 || worth < 2) return 1;
     return parts < threads ? (int)parts : threads;
+}
+
+/* Several threads are worth being given to each part. */
+static bool are_together(const packed_recurrent *k, int threads) {
+    const int64_t parts = k->directions * k->shares, each = (threads + parts - 1) / parts;
+    const double step = (double)k->most * (double)k->wide * (double)k->hidden;
+    return threads > parts && k->sequence > 1 && is_direct(k) && k->groups >= 2 * each &&
+           step / (double)each >= STEP_WORK;
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
@@ -562,7 +601,9 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     const base_status status =
         rt_sequence_lengths(inputs, prepared->input_count, k->batch, k->sequence, &job.lengths, report);
     if (status) return status;
-    rt_team_run(members_of(k, prepared->threads) > 1 ? prepared->threads : 1, run_member, &job);
+    job.together = !job.lengths && are_together(k, prepared->threads);
+    rt_team_run(job.together || members_of(k, prepared->threads) > 1 ? prepared->threads : 1, run_member,
+                &job);
     return BASE_OK;
 }
 
