@@ -9,6 +9,7 @@
 #include "runtime/kernels/portable/binary_halves.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/pow.h"
+#include "runtime/kernels/portable/vector_doubles.h"
 #include "runtime/kernels/portable/vector_math.h"
 #include <math.h>
 #include <stdlib.h>
@@ -131,7 +132,12 @@ BINARY(remainder_int8, , int8_t, int8_t, remainder_32(a, b))
 BINARY(remainder_int16, , int16_t, int16_t, remainder_32(a, b))
 BINARY(remainder_int32, RT_CLONES, int32_t, int32_t, remainder_32(a, b))
 BINARY(remainder_int64, , int64_t, int64_t, remainder_signed(a, b))
-BINARY(power_float, , float, float, powf(a, b))
+static void power_float(void *to, const void *left, const void *right, int64_t count, binary_mode mode) {
+    rt_power_floats(to, left, mode != LEFT_SINGLE, right, mode != RIGHT_SINGLE, count);
+}
+static void power_float_single(void *to, const void *left, const void *right) {
+    *(float *)to = rt_pow(*(const float *)left, *(const float *)right);
+}
 BINARY(power_double, , double, double, pow(a, b))
 BINARY(power_int32, , int32_t, int32_t, rt_power_integer(a, b < 0, b < 0 ? 0 - (uint64_t)b : (uint64_t)b))
 BINARY(power_int64, , int64_t, int64_t, rt_power_integer(a, b < 0, b < 0 ? 0 - (uint64_t)b : (uint64_t)b))

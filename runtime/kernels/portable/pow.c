@@ -9,8 +9,11 @@
 #include "runtime/kernels/portable/pow.h"
 #include "runtime/kernels/portable/product.h"
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/vector_doubles.h"
 #include <math.h>
 #include <string.h>
+
+enum { PAIRS = 256, WIDE = 16 };
 
 int64_t rt_power_integer(int64_t base, bool negative, uint64_t magnitude) {
     if (negative) {
@@ -118,7 +121,7 @@ static void power_mixed(op_dtype dtype, void *to, const void *base, int64_t base
 RT_CLONES static void power_square(float *to, const float *base, int64_t count) {
     RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] = base[i] * base[i];
 }
-/* In double the square is exact, so that the cube is rounded as powf rounds. */
+/* In double the square is exact, so that the cube is rounded as pow rounds. */
 RT_CLONES static void power_cube(float *to, const float *base, int64_t count) {
     RT_VECTOR for (int64_t i = 0; i < count; i++) {
         const double x = (double)base[i];
@@ -136,6 +139,29 @@ RT_CLONES static void power_reciprocal(float *to, const float *base, int64_t cou
     RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] = 1.0f / base[i];
 }
 
+/* Pairs of numbers. Where one of both is the same for all, a compiler would branch on it, and make no vectors. */
+RT_CLONES static void power_pairs(float *to, const float *base, const float *exponent, int64_t count) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] = rt_pow(base[i], exponent[i]);
+}
+
+void rt_power_floats(float *to, const float *base, int64_t base_stride, const float *exponent,
+                     int64_t exponent_stride, int64_t count) {
+    float x[PAIRS], y[PAIRS];
+    const int64_t whole = count - count % WIDE, rest = count - whole;
+    for (int64_t i = 0; base_stride == 0 && i < PAIRS && i < whole; i++) x[i] = base[0];
+    for (int64_t i = 0; exponent_stride == 0 && i < PAIRS && i < whole; i++) y[i] = exponent[0];
+    for (int64_t i = 0; i < whole; i += PAIRS)
+        power_pairs(to + i, base_stride ? base + i : x, exponent_stride ? exponent + i : y,
+                    whole - i < PAIRS ? whole - i : PAIRS);
+    /* The last few are better off in a full vector. */
+    for (int64_t i = 0; rest && i < WIDE; i++) {
+        x[i] = i < rest ? base[(whole + i) * base_stride] : 1;
+        y[i] = i < rest ? exponent[(whole + i) * exponent_stride] : 1;
+    }
+    if (rest) power_pairs(x, x, y, WIDE);
+    for (int64_t i = 0; i < rest; i++) to[whole + i] = x[i];
+}
+
 static void power_float(op_dtype dtype, void *to, const void *base, int64_t base_stride,
                         op_dtype exponent_dtype, const void *exponent, int64_t exponent_stride,
                         int64_t count) {
@@ -145,15 +171,25 @@ static void power_float(op_dtype dtype, void *to, const void *base, int64_t base
     (void)exponent_dtype;
     if (exponent_stride == 0 && base_stride == 1 && count > 0) {
         const float e = y[0];
-        if (e == 2.0f || e == 3.0f || e == 0.5f || e == -1.0f) {
-            if (e == 2.0f) power_square(z, x, count);
-            else if (e == 3.0f) power_cube(z, x, count);
-            else if (e == 0.5f) power_root(z, x, count);
-            else power_reciprocal(z, x, count);
-            return;
-        }
+        if (e == 2.0f) power_square(z, x, count);
+        else if (e == 3.0f) power_cube(z, x, count);
+        else if (e == 0.5f) power_root(z, x, count);
+        else if (e == -1.0f) power_reciprocal(z, x, count);
+        else rt_power_floats(z, x, 1, y, 0, count);
+        return;
     }
-    for (int64_t i = 0; i < count; i++) z[i] = powf(x[i * base_stride], y[i * exponent_stride]);
+    rt_power_floats(z, x, base_stride, y, exponent_stride, count);
+}
+
+/* Floats by one number of another type. */
+static void power_float_mixed(op_dtype dtype, void *to, const void *base, int64_t base_stride,
+                              op_dtype exponent_dtype, const void *exponent, int64_t exponent_stride,
+                              int64_t count) {
+    const double e = count > 0 ? rt_element_load(exponent_dtype, exponent, 0) : 0;
+    const float near = (float)e;
+    if (exponent_stride == 0 && (double)near == e)
+        power_float(dtype, to, base, base_stride, OP_FLOAT, &near, 0, count);
+    else power_mixed(dtype, to, base, base_stride, exponent_dtype, exponent, exponent_stride, count);
 }
 
 /* Of 16 bits by one exponent. What floats give here is rounded once more, which changes nothing: they have more than twice the digits. */
@@ -173,8 +209,7 @@ static void power_halves(op_dtype dtype, void *to, const void *base, int64_t bas
         if (e == 2) power_square(block, block, some);
         else if (e == 0.5) power_root(block, block, some);
         else if (e == -1) power_reciprocal(block, block, some);
-        else
-            for (int64_t k = 0; k < some; k++) block[k] = powf(block[k], (float)e);
+        else rt_power_floats(block, block, 1, &(const float){(float)e}, 0, some);
         rt_half_store(dtype, (uint16_t *)to + i, block, some);
     }
 }
@@ -183,6 +218,7 @@ rt_power_function *rt_power_select(op_dtype base, op_dtype exponent, const op_te
     int64_t elements;
     bool single = op_shape_elements(&exponents->type.shape, &elements) && elements == 1;
     if (rt_is_half(base) && single && is_real(exponent)) return power_halves;
+    if (base == OP_FLOAT && base != exponent && single) return power_float_mixed;
     if (base != exponent) return power_mixed;
     return base == OP_FLOAT && single ? power_float : NULL;
 }

@@ -120,13 +120,14 @@ RT_MATH double rt_log_normal_double(double x, double lowered, double more) {
     const rt_long_word mantissa = {.bits = word.bits - ((raised - 1024) << 52)};
     /* With s = f / (2 + f) it is 2 s + s R(s^2), and 2 s is f - s f. */
     const double f = mantissa.real - 1.0, s = f / (2.0 + f), z = s * s, square = 0.5 * f * f;
-    double p = 0.1479541813398217;
-    p = p * z + 0.1531410632382502;
-    p = p * z + 0.18183562032072667;
-    p = p * z + 0.2222219861981468;
-    p = p * z + 0.2857142874190443;
-    p = p * z + 0.3999999999941702;
-    p = p * z + 0.6666666666666734;
+    const double zz = z * z;
+    double even = 0.1479541813398217, odd = 0.1531410632382502;
+    even = even * zz + 0.18183562032072667;
+    odd = odd * zz + 0.2222219861981468;
+    even = even * zz + 0.2857142874190443;
+    odd = odd * zz + 0.3999999999941702;
+    even = even * zz + 0.6666666666666734;
+    const double p = even + z * odd;
     const double rest = s * (square + z * p) + (exponent * RT_LONG_LOG_2_REST + more);
     return exponent * RT_LONG_LOG_2 - ((square - rest) - f);
 }
@@ -184,6 +185,29 @@ RT_MATH double rt_mish_double(double x) {
 /* exp(x) - 1 for x below 0: what Elu and its like have there. */
 RT_MATH double rt_elu_double(double x) {
     return rt_exp_minus_one_near_double(x);
+}
+
+/* x to the power of y, of floats: computed in double, it is rounded as if it were exact, but for one in a million. All that C says of special
+ * numbers holds. */
+RT_MATH float rt_pow(float base, float power) {
+    const double x = (double)base, y = (double)power, m = rt_absolute_double(x);
+    const rt_long_word infinite = {.bits = UINT64_C(0x7ff0000000000000)},
+                       none = {.bits = UINT64_C(0x7ff8000000000000)};
+    const double logarithm = rt_log_normal_double(m, 0.0, 0.0), product = m == 1.0 ? 0.0 : y * logarithm;
+    const double finite = rt_exp_double(product);
+    /* Floats from 2^24 on are even. A negative number has powers that are whole alone; odd ones have its sign. */
+    const double few = rt_absolute_double(y) > 0x1p24 ? 2.0 : y;
+    const rt_long_word shifted = {.real = few + RT_LONG_SHIFT};
+    const double rounded = shifted.real - RT_LONG_SHIFT;
+    rt_long_word sign = {.real = rounded == few ? x : 1.0};
+    sign.bits &= shifted.bits << 63;
+    const double at_zero = y > 0.0 ? 0.0 : infinite.real, at_infinity = y > 0.0 ? infinite.real : 0.0;
+    const double real = rounded == few ? finite : none.real, mine = x < 0.0 ? real : finite;
+    const double magnitude = m == 0.0 ? at_zero : m == infinite.real ? at_infinity : mine;
+    rt_long_word z = {.real = magnitude};
+    z.bits |= sign.bits;
+    const double number = x != x ? x : z.real, other = x != 1.0 ? y : number;
+    return (float)(y == 0.0 ? 1.0 : y != y ? other : number);
 }
 
 /* ---- angles ---------------------------------------------------------------------------------------------- */

@@ -225,6 +225,52 @@ static void test_others(void **state) {
     }
 }
 
+/* Pow of floats, of any number of pairs and of one number with many: all that C says of special numbers, elsewhere next to the exact power. */
+static void test_powers(void **state) {
+    (void)state;
+    static const float odd[] = {0.0f,      -0.0f,          1,          -1,    2,        -2,        3,
+                                -3,        0.5f,           -0.5f,      1.5f,  INFINITY, -INFINITY, NAN,
+                                0x1p-149f, -0x1p-149f,     7,          1e10f, -1e10f,   16777215,  -16777217,
+                                FLT_MAX,   0x1.fffffep-1f, -1.0000001f};
+    enum { ODD = sizeof odd / sizeof *odd };
+    test_random random = {77};
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    for (int i = 0; i < 400; i++) {
+        const int count = i < 60 ? i + 1 : 1 + (int)test_random_below(&random, 700), mode = i % 3;
+        const op_shape shape = test_shape(1, count), single = test_shape(1, 1);
+        op_tensor inputs[2] = {test_tensor(&arena, OP_FLOAT, mode == 1 ? &single : &shape),
+                               test_tensor(&arena, OP_FLOAT, mode == 2 ? &single : &shape)};
+        for (int side = 0; side < 2; side++) {
+            for (int64_t k = 0; k < test_elements(&inputs[side]); k++) {
+                const int64_t drawn = test_random_below(&random, 1 << 24);
+                float *to = (float *)inputs[side].data + k;
+                if (i % 2) *to = odd[drawn % ODD];
+                else *to = side ? (float)(drawn - (1 << 23)) * 0x1p-20f : (float)drawn * 0x1p-20f;
+            }
+        }
+        op_tensor output = {0};
+        op_call call = {
+            .code = OP_POW, .input_count = 2, .output_count = 1, .inputs = inputs, .outputs = &output};
+        base_report report = {0};
+        assert_int_equal(test_apply(&call, &arena, NULL, &report), BASE_OK);
+        for (int64_t k = 0; k < count; k++) {
+            const float x = ((const float *)inputs[0].data)[mode == 1 ? 0 : k],
+                        y = ((const float *)inputs[1].data)[mode == 2 ? 0 : k],
+                        got = ((const float *)output.data)[k];
+            const double want = pow((double)x, (double)y);
+            const float rounded = (float)want;
+            /* One exponent of -1 or of a half has a formula of its own. */
+            const double slack = ldexp(1, -24) * 1.01 * fabs(want) + 0x1p-149;
+            if (isnan(rounded) ? !isnan(got)
+                               : !(got == rounded || fabs((double)got - want) <= slack) ||
+                                     !signbit(got) != !signbit(rounded))
+                fail_msg("pow(%a, %a) is %a, expected %a", (double)x, (double)y, (double)got, want);
+        }
+    }
+    base_arena_free(&arena);
+}
+
 /* Softmax and LogSoftmax of rows and columns of doubles: beside sums made one after the other, in long double. */
 static void test_softmax(void **state) {
     (void)state;
@@ -266,8 +312,8 @@ static void test_softmax(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bits), cmocka_unit_test(test_tails),
-                                       cmocka_unit_test(test_exact), cmocka_unit_test(test_others),
-                                       cmocka_unit_test(test_softmax)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bits),   cmocka_unit_test(test_tails),
+                                       cmocka_unit_test(test_exact),  cmocka_unit_test(test_others),
+                                       cmocka_unit_test(test_powers), cmocka_unit_test(test_softmax)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
