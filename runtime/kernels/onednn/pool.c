@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c: MaxPool without indices, AveragePool and the global pools on oneDNN. */
 #include "runtime/kernels/onednn/simple.h"
+#include "runtime/kernels/portable/pool_maps.h"
 
 /* Elements of a window, for the portable kernel to be as fast on row-major images: with registers of AVX-512, which want rows that are not
  * short (with a stride of two, a little longer), and without. */
@@ -18,6 +19,22 @@ static bool is_few(bool maximum, int64_t elements, int64_t row, int64_t stride) 
     return elements <= FEW_ELEMENTS;
 }
 
+/* Small maps, of which the portable kernel makes one line each. */
+static bool is_small(const op_call *call, const rt_window_dims *dims) {
+    const op_type *x = &call->inputs[0].type, *y = &call->outputs[0].type;
+    rt_pool_map map = {0};
+    if (call->code != OP_MAX_POOL || x->shape.rank != 4 || x->dtype != OP_FLOAT) return false;
+    for (int i = 0; i < 2; i++) {
+        map.input[i] = x->shape.dims[2 + i];
+        map.output[i] = y->shape.dims[2 + i];
+        map.kernel[i] = dims->kernel[i];
+        map.stride[i] = dims->strides[i];
+        map.before[i] = dims->before[i];
+        if (dims->dilates[i] != 0) return false;
+    }
+    return rt_pool_map_fits(&map);
+}
+
 /* Rows of single numbers, whole maps and windows of few elements are read where they lie by the portable kernel. */
 static bool is_row(const op_call *call, const rt_window_dims *dims) {
     const op_type *x = &call->inputs[0].type;
@@ -26,7 +43,8 @@ static bool is_row(const op_call *call, const rt_window_dims *dims) {
     if (x->layout != OP_LAYOUT_ROW_MAJOR) return false;
     for (int32_t i = 2; i < rank; i++) elements *= dims->kernel[i - 2];
     return rank == 3 || call->code == OP_GLOBAL_MAX_POOL || call->code == OP_GLOBAL_AVERAGE_POOL ||
-           is_few(call->code == OP_MAX_POOL, elements, x->shape.dims[rank - 1], dims->strides[rank - 3]);
+           is_few(call->code == OP_MAX_POOL, elements, x->shape.dims[rank - 1], dims->strides[rank - 3]) ||
+           is_small(call, dims);
 }
 
 static bool make_descriptor(const op_call *call, const rt_environment *environment, rt_descriptor *open) {

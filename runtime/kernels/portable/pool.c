@@ -6,6 +6,7 @@
  * padding has, the lowest number, or the average 0.
  */
 #include "ir/operators/window.h"
+#include "runtime/kernels/portable/pool_maps.h"
 #include "runtime/kernels/portable/pool_rows.h"
 #include "runtime/kernels/portable/product.h"
 #include "runtime/kernels/portable/short_rows.h"
@@ -33,7 +34,9 @@ typedef struct pool {
     bool by_maps;        /* 16 bits, whose maps become floats one after the other */
     int64_t *counted[3]; /* of averages: how many window elements count, by output position */
     int32_t *counts;     /* the last of these, where they are so small */
-    bool by_lines;       /* of floats: */
+    bool small;          /* the largest of floats in small maps: */
+    rt_pool_map map;
+    bool by_lines; /* of floats: */
     rt_pool_rows rows;
 } pool;
 
@@ -447,6 +450,8 @@ static void pool_map_float(const pool_job *job, int64_t map, float *line) {
                      shape->dilation[2] == 1 && !job->indices,
                divides = !shape->maximum && !shape->sums && (few || !rows_divide(shape));
     float *to = (float *)job->y + map * shape->output_size;
+    if (shape->small && rt_pool_map_run(&shape->map, (const float *)job->x + map * shape->input_size, to))
+        return;
     for (int64_t z = 0; z < shape->output[0]; z++) {
         const int64_t planes = shape->maximum ? 0 : shape->counted[0][z];
         for (int64_t y = 0, rows = 1; y < shape->output[1]; y += rows) {
@@ -526,6 +531,23 @@ static void find_lines(pool *shape) {
         shape->rows.plane = shape->kernel[1] * shape->input[2];
     }
     shape->by_lines = rt_pool_rows_prepare(&shape->rows);
+}
+
+/* Two dimensions of floats. False when memory runs out. */
+static bool find_small(pool *shape, base_arena *arena) {
+    if (!shape->maximum || shape->dtype != OP_FLOAT || shape->indices || shape->global) return true;
+    if (shape->input[0] != 1 || shape->kernel[0] != 1 || shape->output[0] != 1 || shape->dilation[1] != 1 ||
+        shape->dilation[2] != 1)
+        return true;
+    for (int i = 0; i < 2; i++) {
+        shape->map.input[i] = shape->input[i + 1];
+        shape->map.output[i] = shape->output[i + 1];
+        shape->map.kernel[i] = shape->kernel[i + 1];
+        shape->map.stride[i] = shape->stride[i + 1];
+        shape->map.before[i] = shape->before[i + 1];
+    }
+    shape->small = rt_pool_map_fits(&shape->map);
+    return !shape->small || rt_pool_map_prepare(&shape->map, arena);
 }
 
 static void pool_map_any(const pool_job *job, int64_t map) {
@@ -741,6 +763,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     shape->by_maps =
         halves && !shape->global && shape->input_size <= HALF_MAP && shape->output_size <= HALF_MAP;
     find_lines(shape);
+    if (!find_small(shape, arena)) return base_fail_memory(report);
     prepared->state = shape;
     prepared->run = run;
     return BASE_OK;

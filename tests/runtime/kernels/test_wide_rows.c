@@ -201,6 +201,44 @@ static void windows_along_rows(void **state) {
     }
 }
 
+/* Windows that go on by one over maps of short rows; some numbers are none. */
+static void windows_over_small_maps(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round * 15485863;
+        const int64_t kernel[2] = {random_range(&seed, 1, 7), random_range(&seed, 1, round % 3 ? 7 : 3)},
+                      input[2] = {random_range(&seed, kernel[0], 40), random_range(&seed, 3, 26)};
+        const int64_t above = random_range(&seed, 0, kernel[0] - 1),
+                      below = random_range(&seed, 0, kernel[0] - 1),
+                      left = round % 4 ? (kernel[1] - 1) / 2 : random_range(&seed, 0, kernel[1] - 1);
+        application app;
+        application_init(&app, OP_MAX_POOL);
+        application_random(&app, OP_FLOAT, 4, DIMS(2, 3, input[0], input[1]), &seed);
+        float *x = app.inputs[0].data;
+        for (int64_t i = 0; i < 6 * input[0] * input[1]; i++)
+            if (!random_range(&seed, 0, 300) && round % 2) x[i] = NAN;
+        application_integers(&app, "kernel_shape", 2, kernel);
+        application_integers(&app, "pads", 4, DIMS(above, left, below, kernel[1] - 1 - left));
+        application_run(&app, "portable.pool", 1);
+        const int64_t *y = app.outputs[0].type.shape.dims;
+        assert_int_equal(y[3], input[1]);
+        for (int64_t i = 0; i < 6 * y[2] * y[3]; i++) {
+            const float *map = x + i / y[3] / y[2] * input[0] * input[1];
+            double best = -INFINITY;
+            for (int64_t k = 0; k < kernel[0] * kernel[1]; k++) {
+                const int64_t row = i / y[3] % y[2] - above + k / kernel[1],
+                              at = i % y[3] - left + k % kernel[1];
+                if (row < 0 || row >= input[0] || at < 0 || at >= input[1]) continue;
+                const double value = (double)map[row * input[1] + at];
+                if (value > best || isnan(value)) best = value;
+            }
+            if (!same((double)((const float *)app.outputs[0].data)[i], best, true))
+                fail_msg("round %d, element %d", (int)round, (int)i);
+        }
+        application_free(&app);
+    }
+}
+
 /* Matrices of all sizes of elements, and pictures whose colours lie together or apart. */
 static void matrices_are_turned(void **state) {
     (void)state;
@@ -503,6 +541,7 @@ int main(void) {
                                        cmocka_unit_test(rows_of_halves_become_numbers),
                                        cmocka_unit_test(rows_become_numbers),
                                        cmocka_unit_test(windows_along_rows),
+                                       cmocka_unit_test(windows_over_small_maps),
                                        cmocka_unit_test(matrices_are_turned),
                                        cmocka_unit_test(tiles_repeat),
                                        cmocka_unit_test(floats_become_integers),

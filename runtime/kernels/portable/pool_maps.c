@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pool_maps.c: see pool_maps.h. A map is one long line, as it lies. Rows below each other are a row's length apart, so that no vector asks where
+ * rows end when windows are joined down; across, vectors are shifted by some lanes, and masks say which of these see a number of their row.
+ */
+#include "runtime/kernels/portable/pool_maps.h"
+#include "runtime/kernels/portable/lanes.h"
+#include <math.h>
+
+enum { LANES = 16, MOST = 1024, MOST_KERNEL = 7 };
+
+bool rt_pool_map_fits(const rt_pool_map *m) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    for (int d = 0; d < 2; d++) {
+        if (m->input[d] < 1 || m->output[d] < 1 || m->kernel[d] < 1 || m->input[d] > MOST ||
+            m->output[d] > MOST || m->kernel[d] > MOST_KERNEL || m->stride[d] != 1 || m->before[d] < 0 ||
+            m->before[d] >= m->kernel[d])
+            return false;
+    }
+    const int64_t width = m->input[1];
+    return width >= 3 && width <= LANES + LANES / 2 && m->output[1] == width && m->input[0] * width <= MOST &&
+           m->output[0] * width <= MOST && m->kernel[0] * m->kernel[1] > 1 &&
+           __builtin_cpu_supports("avx512f");
+#else
+    (void)m;
+    return false;
+#endif
+}
+
+bool rt_pool_map_prepare(rt_pool_map *m, base_arena *arena) {
+    const int64_t width = m->input[1];
+    m->period = 1;
+    while (m->period * LANES % width) m->period++;
+    m->masks = BASE_ARRAY(arena, uint16_t, (size_t)(m->period * m->kernel[1]));
+    for (int64_t i = 0; m->masks && i < m->period; i++) {
+        for (int64_t k = 0; k < m->kernel[1]; k++) {
+            uint16_t mask = 0;
+            for (int lane = 0; lane < LANES; lane++) {
+                const int64_t column = (i * LANES + lane) % width - m->before[1] + k;
+                if (column >= 0 && column < width) mask |= (uint16_t)(1u << lane);
+            }
+            m->masks[i * m->kernel[1] + k] = mask;
+        }
+    }
+    return m->masks != NULL;
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define WIDE __attribute__((target("avx512f")))
+#define INLINE WIDE static inline __attribute__((always_inline))
+
+/* What windows of `high` rows see down from lanes `at` to at + 15 of the results. Where one of the lines is none that a result before has seen, lanes
+ * of *none become set where it is no number. Of equal numbers, two zeros, the first is kept. */
+INLINE __m512 down(const rt_pool_map *m, int64_t high, int64_t padding, const float *x, int64_t at,
+                   __mmask16 *none) {
+    const int64_t width = m->input[1], count = m->input[0] * width;
+    const __m512 neutral = _mm512_set1_ps(-INFINITY);
+    __m512 best = neutral;
+    for (int64_t k = 0; k < high; k++) {
+        const int64_t first = at + (k - padding) * width;
+        /* An address outside of the map does no harm where no lane is read, but is no pointer. */
+        const float *from = (const float *)(uintptr_t)((uintptr_t)x + (uintptr_t)first * sizeof *x);
+        const __m512 value =
+            first >= 0 && first + LANES <= count
+                ? _mm512_loadu_ps(from)
+                : _mm512_mask_loadu_ps(
+                      neutral, (__mmask16)(rt_first_lanes_16(count - first) & ~rt_first_lanes_16(-first)),
+                      from);
+        if (k == high - 1 || at < width)
+            *none = _mm512_kor(*none, _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q));
+        best = k == 0 ? value : _mm512_max_ps(value, best);
+    }
+    return best;
+}
+
+INLINE bool map_of(const rt_pool_map *m, int64_t high, int64_t wide, int64_t above, int64_t before,
+                   const float *x, float *y) {
+    const int64_t count = m->output[0] * m->input[1];
+    const __m512 neutral = _mm512_set1_ps(-INFINITY);
+    const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    __mmask16 none = 0;
+    __m512 last = neutral, here = down(m, high, above, x, 0, &none);
+    int64_t vector = 0;
+    for (int64_t i = 0; i < count; i += LANES) {
+        const uint16_t *masks = m->masks + vector * wide;
+        const __m512 next = i + LANES < count ? down(m, high, above, x, i + LANES, &none) : neutral;
+        __m512 best = neutral;
+        for (int64_t k = 0; k < wide; k++) {
+            const int64_t from = k - before;
+            const __m512i places = _mm512_add_epi32(lanes, _mm512_set1_epi32((int)(from & (LANES - 1))));
+            const __m512 value = from == 0  ? here
+                                 : from < 0 ? _mm512_permutex2var_ps(last, places, here)
+                                            : _mm512_permutex2var_ps(here, places, next);
+            best = k == 0 ? _mm512_mask_mov_ps(neutral, masks[0], value)
+                          : _mm512_mask_max_ps(best, masks[k], value, best);
+        }
+        if (i + LANES <= count) _mm512_storeu_ps(y + i, best);
+        else _mm512_mask_storeu_ps(y + i, rt_first_lanes_16(count - i), best);
+        last = here;
+        here = next;
+        vector = vector + 1 < m->period ? vector + 1 : 0;
+    }
+    return none == 0;
+}
+
+WIDE bool rt_pool_map_run(const rt_pool_map *m, const float *x, float *y) {
+    const int64_t high = m->kernel[0], wide = m->kernel[1], above = m->before[0], before = m->before[1];
+    if (high == 3 && wide == 3 && above == 1 && before == 1) return map_of(m, 3, 3, 1, 1, x, y);
+    if (high == 5 && wide == 5 && above == 2 && before == 2) return map_of(m, 5, 5, 2, 2, x, y);
+    return map_of(m, high, wide, above, before, x, y);
+}
+#else
+bool rt_pool_map_run(const rt_pool_map *m, const float *x, float *y) {
+    (void)m;
+    (void)x;
+    (void)y;
+    return false;
+}
+#endif
