@@ -23,7 +23,7 @@ static bool is_few(bool maximum, int64_t elements, int64_t row, int64_t stride) 
 static bool is_small(const op_call *call, const rt_window_dims *dims) {
     const op_type *x = &call->inputs[0].type, *y = &call->outputs[0].type;
     rt_pool_map map = {0};
-    if (call->code != OP_MAX_POOL || x->shape.rank != 4 || x->dtype != OP_FLOAT) return false;
+    if (x->shape.rank != 4 || x->dtype != OP_FLOAT) return false;
     for (int i = 0; i < 2; i++) {
         map.input[i] = x->shape.dims[2 + i];
         map.output[i] = y->shape.dims[2 + i];

@@ -34,7 +34,7 @@ typedef struct pool {
     bool by_maps;        /* 16 bits, whose maps become floats one after the other */
     int64_t *counted[3]; /* of averages: how many window elements count, by output position */
     int32_t *counts;     /* the last of these, where they are so small */
-    bool small;          /* the largest of floats in small maps: */
+    bool small;          /* floats in small maps: */
     rt_pool_map map;
     bool by_lines; /* of floats: */
     rt_pool_rows rows;
@@ -533,12 +533,28 @@ static void find_lines(pool *shape) {
     shape->by_lines = rt_pool_rows_prepare(&shape->rows);
 }
 
-/* Two dimensions of floats. False when memory runs out. */
+/* By what the sum of each window is divided, some more for whole vectors. False when memory runs out. */
+static bool find_map_counts(pool *shape, base_arena *arena) {
+    const int64_t all = rt_pool_map_counts(&shape->map), columns = shape->output[2];
+    float *counts = BASE_ARRAY(arena, float, (size_t)all);
+    for (int64_t i = 0; counts && i < all; i++) {
+        const int64_t row = i / columns,
+                      others = shape->counted[0][0] * (row < shape->output[1] ? shape->counted[1][row] : 0),
+                      count = others * shape->counted[2][i % columns];
+        counts[i] = (float)(count ? count : 1);
+    }
+    shape->map.counts = counts;
+    return counts != NULL;
+}
+
+/* Two dimensions of floats. Sums only where other machines make them down first, too. False when memory runs out. */
 static bool find_small(pool *shape, base_arena *arena) {
-    if (!shape->maximum || shape->dtype != OP_FLOAT || shape->indices || shape->global) return true;
+    if (shape->dtype != OP_FLOAT || shape->indices || shape->global || !shape->inside[0]) return true;
+    if (!shape->maximum && (!shape->by_lines || shape->output[2] < FEW_OUTPUTS)) return true;
     if (shape->input[0] != 1 || shape->kernel[0] != 1 || shape->output[0] != 1 || shape->dilation[1] != 1 ||
         shape->dilation[2] != 1)
         return true;
+    shape->map.maximum = shape->maximum;
     for (int i = 0; i < 2; i++) {
         shape->map.input[i] = shape->input[i + 1];
         shape->map.output[i] = shape->output[i + 1];
@@ -547,7 +563,9 @@ static bool find_small(pool *shape, base_arena *arena) {
         shape->map.before[i] = shape->before[i + 1];
     }
     shape->small = rt_pool_map_fits(&shape->map);
-    return !shape->small || rt_pool_map_prepare(&shape->map, arena);
+    if (!shape->small) return true;
+    return rt_pool_map_prepare(&shape->map, arena) &&
+           (shape->maximum || shape->sums || find_map_counts(shape, arena));
 }
 
 static void pool_map_any(const pool_job *job, int64_t map) {

@@ -17,13 +17,17 @@ bool rt_pool_map_fits(const rt_pool_map *m) {
             return false;
     }
     const int64_t width = m->input[1];
-    return width >= 3 && width <= LANES + LANES / 2 && m->output[1] == width && m->input[0] * width <= MOST &&
+    return width >= 4 && width <= LANES + LANES / 2 && m->output[1] == width && m->input[0] * width <= MOST &&
            m->output[0] * width <= MOST && m->kernel[0] * m->kernel[1] > 1 &&
            __builtin_cpu_supports("avx512f");
 #else
     (void)m;
     return false;
 #endif
+}
+
+int64_t rt_pool_map_counts(const rt_pool_map *m) {
+    return (m->output[0] * m->output[1] + LANES - 1) / LANES * LANES;
 }
 
 bool rt_pool_map_prepare(rt_pool_map *m, base_arena *arena) {
@@ -50,10 +54,10 @@ bool rt_pool_map_prepare(rt_pool_map *m, base_arena *arena) {
 
 /* What windows of `high` rows see down from lanes `at` to at + 15 of the results. Where one of the lines is none that a result before has seen, lanes
  * of *none become set where it is no number. Of equal numbers, two zeros, the first is kept. */
-INLINE __m512 down(const rt_pool_map *m, int64_t high, int64_t padding, const float *x, int64_t at,
-                   __mmask16 *none) {
+INLINE __m512 down(bool maximum, const rt_pool_map *m, int64_t high, int64_t padding, const float *x,
+                   int64_t at, __mmask16 *none) {
     const int64_t width = m->input[1], count = m->input[0] * width;
-    const __m512 neutral = _mm512_set1_ps(-INFINITY);
+    const __m512 neutral = _mm512_set1_ps(maximum ? -INFINITY : 0);
     __m512 best = neutral;
     for (int64_t k = 0; k < high; k++) {
         const int64_t first = at + (k - padding) * width;
@@ -65,24 +69,24 @@ INLINE __m512 down(const rt_pool_map *m, int64_t high, int64_t padding, const fl
                 : _mm512_mask_loadu_ps(
                       neutral, (__mmask16)(rt_first_lanes_16(count - first) & ~rt_first_lanes_16(-first)),
                       from);
-        if (k == high - 1 || at < width)
+        if (maximum && (k == high - 1 || at < width))
             *none = _mm512_kor(*none, _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q));
-        best = k == 0 ? value : _mm512_max_ps(value, best);
+        best = !maximum ? _mm512_add_ps(best, value) : k == 0 ? value : _mm512_max_ps(value, best);
     }
     return best;
 }
 
-INLINE bool map_of(const rt_pool_map *m, int64_t high, int64_t wide, int64_t above, int64_t before,
-                   const float *x, float *y) {
+INLINE bool map_of(bool maximum, const rt_pool_map *m, int64_t high, int64_t wide, int64_t above,
+                   int64_t before, const float *x, float *y) {
     const int64_t count = m->output[0] * m->input[1];
-    const __m512 neutral = _mm512_set1_ps(-INFINITY);
+    const __m512 neutral = _mm512_set1_ps(maximum ? -INFINITY : 0);
     const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     __mmask16 none = 0;
-    __m512 last = neutral, here = down(m, high, above, x, 0, &none);
+    __m512 last = neutral, here = down(maximum, m, high, above, x, 0, &none);
     int64_t vector = 0;
     for (int64_t i = 0; i < count; i += LANES) {
         const uint16_t *masks = m->masks + vector * wide;
-        const __m512 next = i + LANES < count ? down(m, high, above, x, i + LANES, &none) : neutral;
+        const __m512 next = i + LANES < count ? down(maximum, m, high, above, x, i + LANES, &none) : neutral;
         __m512 best = neutral;
         for (int64_t k = 0; k < wide; k++) {
             const int64_t from = k - before;
@@ -90,9 +94,11 @@ INLINE bool map_of(const rt_pool_map *m, int64_t high, int64_t wide, int64_t abo
             const __m512 value = from == 0  ? here
                                  : from < 0 ? _mm512_permutex2var_ps(last, places, here)
                                             : _mm512_permutex2var_ps(here, places, next);
-            best = k == 0 ? _mm512_mask_mov_ps(neutral, masks[0], value)
-                          : _mm512_mask_max_ps(best, masks[k], value, best);
+            best = k == 0    ? _mm512_mask_mov_ps(neutral, masks[0], value)
+                   : maximum ? _mm512_mask_max_ps(best, masks[k], value, best)
+                             : _mm512_mask_add_ps(best, masks[k], best, value);
         }
+        if (!maximum && m->counts) best = _mm512_div_ps(best, _mm512_loadu_ps(m->counts + i));
         if (i + LANES <= count) _mm512_storeu_ps(y + i, best);
         else _mm512_mask_storeu_ps(y + i, rt_first_lanes_16(count - i), best);
         last = here;
@@ -102,11 +108,15 @@ INLINE bool map_of(const rt_pool_map *m, int64_t high, int64_t wide, int64_t abo
     return none == 0;
 }
 
-WIDE bool rt_pool_map_run(const rt_pool_map *m, const float *x, float *y) {
+INLINE bool usual_map(bool maximum, const rt_pool_map *m, const float *x, float *y) {
     const int64_t high = m->kernel[0], wide = m->kernel[1], above = m->before[0], before = m->before[1];
-    if (high == 3 && wide == 3 && above == 1 && before == 1) return map_of(m, 3, 3, 1, 1, x, y);
-    if (high == 5 && wide == 5 && above == 2 && before == 2) return map_of(m, 5, 5, 2, 2, x, y);
-    return map_of(m, high, wide, above, before, x, y);
+    if (high == 3 && wide == 3 && above == 1 && before == 1) return map_of(maximum, m, 3, 3, 1, 1, x, y);
+    if (high == 5 && wide == 5 && above == 2 && before == 2) return map_of(maximum, m, 5, 5, 2, 2, x, y);
+    return map_of(maximum, m, high, wide, above, before, x, y);
+}
+
+WIDE bool rt_pool_map_run(const rt_pool_map *m, const float *x, float *y) {
+    return m->maximum ? usual_map(true, m, x, y) : usual_map(false, m, x, y);
 }
 #else
 bool rt_pool_map_run(const rt_pool_map *m, const float *x, float *y) {
