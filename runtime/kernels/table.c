@@ -30,7 +30,8 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
         if (index == 0) return OP_CHOSEN(CONV, &rt_kernel_depthwise);
         /* The only one in 16 bits that reads blocks. */
         if (index == 1) return OP_CHOSEN(CONV, &rt_kernel_half_convolution);
-        index -= 2;
+        if (index == 2) return OP_CHOSEN(CONV, &rt_kernel_few_filters);
+        index -= 3;
     }
     if (code == OP_CONV_TRANSPOSE) { /* as for Conv */
         if (index == 0) return OP_CHOSEN(CONV_TRANSPOSE, &rt_kernel_half_transposed);

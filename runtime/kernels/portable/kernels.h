@@ -141,6 +141,8 @@ extern const rt_kernel rt_kernel_packed_halves; /* of 16 bits (packed_halves.c) 
 extern const rt_kernel rt_kernel_packed_recurrent;
 /* Conv of each channel by itself, where channels lie side by side (depthwise.c). */
 extern const rt_kernel rt_kernel_depthwise;
+/* Conv with a few filters, on images in several layouts (few_filters.c). */
+extern const rt_kernel rt_kernel_few_filters;
 /* Conv of 16 bits, where channels lie side by side (half_convolution.c). */
 extern const rt_kernel rt_kernel_half_convolution;
 extern const rt_kernel rt_kernel_half_transposed; /* ConvTranspose likewise (half_transposed.c) */
