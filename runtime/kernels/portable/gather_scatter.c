@@ -184,7 +184,8 @@ static void gather_elements(void *user, int64_t begin, int64_t end) {
         const int64_t stop = end - begin < length - k ? end : begin + length - k;
         if (of->element == 4 && of->wide && row.along == 1 && row.step == 0) {
             gather_words((const uint32_t *)(const void *)context->from + row.base,
-                         (const int64_t *)context->indices + begin, (uint32_t *)(void *)to, stop - begin, of->extent);
+                         (const int64_t *)context->indices + begin, (uint32_t *)(void *)to, stop - begin,
+                         of->extent);
             to += (stop - begin) * 4;
             begin = stop;
             continue;
@@ -200,13 +201,24 @@ static void gather_elements(void *user, int64_t begin, int64_t end) {
     }
 }
 
+/* How many of the indices from number `i` on are alike, of `most`. */
+static inline int64_t alike(const places *of, const void *indices, int64_t i, int64_t most) {
+    const int64_t first = index_at(of, indices, i);
+    int64_t count = 1;
+    while (count < most && index_at(of, indices, i + count) == first) count++;
+    return count;
+}
+
+/* Indices of whole rows are often one that was expanded: what they name lies side by side. */
 static void scatter_elements(const places *of, const void *indices, char *to, const char *from) {
     const int64_t length = of->dims[of->rank - 1];
     if (of->count == 0) return;
     element_row row = first_row(of, 0);
     for (int64_t begin = 0; begin < of->count; begin += length, next_row(of, &row)) {
-        for (int64_t k = 0; k < length; k++, from += of->element)
-            put(of, to + (size_t)place_at(of, &row, indices, begin + k, k) * of->element, from, 1);
+        for (int64_t k = 0, count = 1; k < length; k += count, from += (size_t)count * of->element) {
+            if (row.step == 1) count = alike(of, indices, begin + k, length - k);
+            put(of, to + (size_t)place_at(of, &row, indices, begin + k, k) * of->element, from, count);
+        }
     }
 }
 
