@@ -39,31 +39,6 @@ WIDE static inline __m512 exp_falling_16(__m512 score, __m512 base) {
     return _mm512_maskz_scalef_ps(seen, p, n);
 }
 
-/* Sixteen vectors become one: lane r is the result of `operation` on all lanes of vector r. */
-#define HALVES_OF(operation, a, b)                                                                           \
-    operation(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee))
-#define QUARTERS_OF(operation, a, b)                                                                         \
-    operation(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd))
-#define PAIRS_OF(operation, a, b) operation(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b))
-#define ONES_OF(operation, a, b)                                                                             \
-    _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b))),                          \
-        _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
-#define ALL_OF(name, operation)                                                                              \
-    WIDE static inline __m512 name(const float vectors[LANES][LANES]) {                                      \
-        __m512 quarters[4];                                                                                  \
-        _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) {                                                \
-            const __m512 a = _mm512_loadu_ps(vectors[j]), b = _mm512_loadu_ps(vectors[j + 4]),               \
-                         c = _mm512_loadu_ps(vectors[j + 8]), d = _mm512_loadu_ps(vectors[j + 12]);          \
-            const __m512 ab = HALVES_OF(operation, a, b), cd = HALVES_OF(operation, c, d);                   \
-            quarters[j] = QUARTERS_OF(operation, ab, cd);                                                    \
-        }                                                                                                    \
-        const __m512 first = PAIRS_OF(operation, quarters[0], quarters[1]),                                  \
-                     second = PAIRS_OF(operation, quarters[2], quarters[3]);                                 \
-        return operation(ONES_OF(operation, first, second));                                                 \
-    }
-ALL_OF(largest_of_16, _mm512_max_ps)
-ALL_OF(sums_of_16, _mm512_add_ps)
-
 /* The masks are added; the largest score of each query, or the one before, in some lane of a vector. A score that is no number is passed by. */
 WIDE static void wide_tops(const wide_scores *w, float tops[][LANES]) {
     for (int64_t r = 0; r < w->rows; r++) {
@@ -131,7 +106,7 @@ WIDE static void absorb_wide(const wide_scores *w) {
     for (int64_t r = rows; r % LANES; r++) _mm512_store_ps(lanes[r], _mm512_setzero_ps());
     for (int64_t r = 0; r < rows; r += LANES) {
         const __mmask16 some = rt_first_lanes_16(rows - r);
-        const __m512 top = largest_of_16(&lanes[r]), before = _mm512_maskz_loadu_ps(some, w->largest + r);
+        const __m512 top = rt_largest_of_16(&lanes[r]), before = _mm512_maskz_loadu_ps(some, w->largest + r);
         /* Nothing was seen yet: the base is 0. */
         const __m512 base =
             _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(top, _mm512_set1_ps(-INFINITY), _CMP_NEQ_UQ), top);
@@ -154,7 +129,7 @@ WIDE static void absorb_wide(const wide_scores *w) {
         const __mmask16 some = rt_first_lanes_16(rows - r);
         const __m512 before = _mm512_maskz_loadu_ps(some, w->sum + r);
         _mm512_mask_storeu_ps(w->sum + r, some,
-                              _mm512_fmadd_ps(before, _mm512_loadu_ps(downs + r), sums_of_16(&lanes[r])));
+                              _mm512_fmadd_ps(before, _mm512_loadu_ps(downs + r), rt_sums_of_16(&lanes[r])));
     }
 }
 

@@ -51,6 +51,31 @@ __attribute__((target("avx512f"))) static inline __m512 rt_larger_16(__m512 valu
     return _mm512_mask_mov_ps(_mm512_max_ps(value, most), none, value);
 }
 
+/* Sixteen vectors become one: lane r is the largest lane of vector r, or the sum of its lanes, each half of which is added to the other until one is left. */
+#define RT_HALVES_OF(operation, a, b)                                                                        \
+    operation(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee))
+#define RT_QUARTERS_OF(operation, a, b)                                                                      \
+    operation(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd))
+#define RT_PAIRS_OF(operation, a, b) operation(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b))
+#define RT_ONES_OF(operation, a, b)                                                                          \
+    operation(_mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b))),                \
+              _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b))))
+#define RT_OF_16(name, operation)                                                                            \
+    __attribute__((target("avx512f"))) static inline __m512 name(const float vectors[16][16]) {              \
+        __m512 quarters[4];                                                                                  \
+        _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) {                                                \
+            const __m512 a = _mm512_loadu_ps(vectors[j]), b = _mm512_loadu_ps(vectors[j + 4]),               \
+                         c = _mm512_loadu_ps(vectors[j + 8]), d = _mm512_loadu_ps(vectors[j + 12]);          \
+            const __m512 ab = RT_HALVES_OF(operation, a, b), cd = RT_HALVES_OF(operation, c, d);             \
+            quarters[j] = RT_QUARTERS_OF(operation, ab, cd);                                                 \
+        }                                                                                                    \
+        const __m512 first = RT_PAIRS_OF(operation, quarters[0], quarters[1]),                               \
+                     second = RT_PAIRS_OF(operation, quarters[2], quarters[3]);                              \
+        return RT_ONES_OF(operation, first, second);                                                         \
+    }
+RT_OF_16(rt_largest_of_16, _mm512_max_ps)
+RT_OF_16(rt_sums_of_16, _mm512_add_ps)
+
 /* Whether the machine converts float16 by instructions. For machines that are known to have AVX2, so that the system saves such registers. */
 static inline bool rt_has_half_conversions(void) {
 #if defined(__clang__)

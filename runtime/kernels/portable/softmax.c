@@ -13,7 +13,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 16, COLUMNS = 64 };
+enum {
+    LANES = 16,
+    COLUMNS = 64,
+    TOGETHER = 16, /* rows */
+    SHORT = 512    /* elements of a row that waits for its sums most of the time */
+};
 
 typedef struct softmax_state {
     int64_t outer, extent, inner;
@@ -185,6 +190,53 @@ RT_MATH_512_INLINE void any_row_512(bool contract, float *to, const float *from,
     }
 }
 
+/* Sixteen rows, step by step for all of them, with the bits of any_row_512: what a row waits for, its largest element and its sum, is found for all together. */
+RT_MATH_512_INLINE void any_rows_512(bool contract, float *to, const float *from, int64_t count) {
+    _Alignas(64) float lanes[TOGETHER][LANES], largest[TOGETHER], change[TOGETHER];
+    const int64_t whole = count - count % LANES;
+    const __mmask16 rest = rt_first_lanes_16(count - whole);
+    for (int r = 0; r < TOGETHER; r++) {
+        const float *own = from + r * count;
+        __m512 best = _mm512_set1_ps(own[0]);
+        for (int64_t i = 0; i < whole; i += LANES) best = _mm512_max_ps(_mm512_loadu_ps(own + i), best);
+        best = _mm512_mask_max_ps(best, rest, _mm512_maskz_loadu_ps(rest, own + whole), best);
+        _mm512_store_ps(lanes[r], best);
+    }
+    /* Of both zeros the positive one. */
+    _mm512_store_ps(largest, _mm512_add_ps(rt_largest_of_16(lanes), _mm512_setzero_ps()));
+    for (int r = 0; r < TOGETHER; r++) {
+        const float *own = from + r * count;
+        float *made = to + r * count;
+        const __m512 most = _mm512_set1_ps(largest[r]);
+        __m512 sums = _mm512_setzero_ps();
+        for (int64_t i = 0; i < whole; i += LANES) {
+            const __m512 e = exp_below(contract, _mm512_sub_ps(_mm512_loadu_ps(own + i), most));
+            _mm512_storeu_ps(made + i, e);
+            sums = _mm512_add_ps(sums, e);
+        }
+        const __m512 e = exp_below(contract, _mm512_sub_ps(_mm512_maskz_loadu_ps(rest, own + whole), most));
+        _mm512_mask_storeu_ps(made + whole, rest, e);
+        _mm512_store_ps(lanes[r], _mm512_mask_add_ps(sums, rest, sums, e));
+    }
+    _mm512_store_ps(change, _mm512_div_ps(_mm512_set1_ps(1.0f), rt_sums_of_16(lanes)));
+    for (int r = 0; r < TOGETHER; r++) {
+        float *made = to + r * count;
+        const __m512 scale = _mm512_set1_ps(change[r]);
+        for (int64_t i = 0; i < whole; i += LANES)
+            _mm512_storeu_ps(made + i, _mm512_mul_ps(_mm512_loadu_ps(made + i), scale));
+        _mm512_mask_storeu_ps(made + whole, rest,
+                              _mm512_mul_ps(_mm512_maskz_loadu_ps(rest, made + whole), scale));
+    }
+}
+
+RT_MATH_512 static void rows_512(float *to, const float *from, int64_t count) {
+    any_rows_512(false, to, from, count);
+}
+
+RT_MATH_512 static void contracted_rows_512(float *to, const float *from, int64_t count) {
+    any_rows_512(true, to, from, count);
+}
+
 RT_MATH_512 static void row_512(float *to, const float *from, int64_t count, bool logarithm) {
     any_row_512(false, to, from, count, logarithm);
 }
@@ -206,6 +258,12 @@ static void rows_float(void *user, int64_t begin, int64_t end) {
     const softmax_context *context = user;
     const int64_t extent = context->state->extent;
     row_function *const run_row = find_row(context->state->contract);
+#ifdef RT_HAS_MATH_512
+    const bool together = extent <= SHORT && !context->state->logarithm && __builtin_cpu_supports("avx512f");
+    for (; together && begin + TOGETHER <= end; begin += TOGETHER)
+        (context->state->contract ? contracted_rows_512 : rows_512)(
+            (float *)context->to + begin * extent, (const float *)context->from + begin * extent, extent);
+#endif
     for (int64_t row = begin; row < end; row++) {
         run_row((float *)context->to + row * extent, (const float *)context->from + row * extent, extent,
                 context->state->logarithm);

@@ -541,6 +541,46 @@ static void remainders_of_long_integers(void **state) {
     }
 }
 
+/* Softmax of rows of float. */
+static void softmax_of(application *app, bool portable, int64_t rows, int64_t extent, const float *x,
+                       float *y) {
+    const rt_environment environment = {.threads = 1, .portable_only = portable};
+    const rt_kernel *kernel = rt_kernel_of(OP_SOFTMAX, "portable.softmax");
+    rt_prepared prepared;
+    application_init(app, OP_SOFTMAX);
+    memcpy(application_input(app, OP_FLOAT, 2, DIMS(rows, extent)), x, (size_t)(rows * extent) * sizeof *x);
+    assert_int_equal(application_infer(app), BASE_OK);
+    assert_int_equal(
+        rt_kernel_prepare(kernel, &app->call, &environment, &app->arena, &prepared, &app->report), BASE_OK);
+    app->outputs[0].data = y;
+    assert_int_equal(prepared.run(&prepared, app->inputs, app->outputs, NULL, &app->report), BASE_OK);
+    rt_kernel_release(&prepared);
+    application_free(app);
+}
+
+/* Rows that are computed together have the bits of those computed alone, infinities, zeros of both signs and NaNs among them. */
+static void softmax_of_rows_together(void **state) {
+    (void)state;
+    enum { ROWS = 37, LONGEST = 520 };
+    static float x[ROWS * LONGEST], together[ROWS * LONGEST], alone[ROWS * LONGEST];
+    for (uint64_t round = 0; round < 160; round++) {
+        const int64_t extent = round < 140 ? (int64_t)round / 2 + 1 : LONGEST - (int64_t)(round - 140) / 2;
+        uint64_t seed = round + 5;
+        application app;
+        for (int64_t i = 0; i < ROWS * extent; i++) {
+            const int64_t kind = random_range(&seed, 0, 60);
+            x[i] = (float)random_range(&seed, -9000, 9000) / 1000;
+            if (kind == 0) x[i] = -INFINITY;
+            if (kind == 1) x[i] = round % 4 < 2 ? 0.0f : -0.0f;
+            if (kind == 2 && round % 5 == 0) x[i] = round % 3 ? INFINITY : NAN;
+        }
+        softmax_of(&app, round % 2, ROWS, extent, x, together);
+        for (int64_t r = 0; r < ROWS; r++)
+            softmax_of(&app, round % 2, 1, extent, x + r * extent, alone + r * extent);
+        assert_memory_equal(together, alone, (size_t)(ROWS * extent) * sizeof *alone);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_of_halves),
                                        cmocka_unit_test(sums_of_some_columns),
@@ -555,6 +595,7 @@ int main(void) {
                                        cmocka_unit_test(numbers_become_halves),
                                        cmocka_unit_test(remainders_of_floats),
                                        cmocka_unit_test(remainders_of_integers),
-                                       cmocka_unit_test(remainders_of_long_integers)};
+                                       cmocka_unit_test(remainders_of_long_integers),
+                                       cmocka_unit_test(softmax_of_rows_together)};
     return cmocka_run_group_tests_name("wide_rows", tests, NULL, NULL);
 }
