@@ -184,6 +184,16 @@ static void run_edge(rt_pointwise_function *run, const rt_pointwise_tile *whole,
         for (int64_t i = 0; i < count; i++) whole->y[r * whole->row + i] = y[r * MOST_WIDTH + i];
 }
 
+/* A tile at `count` points. */
+static void run_points(const rt_pointwise_tiles *set, const rt_pointwise_tile *tile, int64_t rows,
+                       int64_t count) {
+    const int64_t row = rows - RT_POINTWISE_LEAST_ROWS;
+    rt_pointwise_function *run = set->run[count > set->lanes][row];
+    if (count % set->lanes == 0) run(tile);
+    else if (set->copy_edge) set->edge[count > set->lanes][row](tile);
+    else run_edge(run, tile, rows, count);
+}
+
 /* All filters of a group of an image at `count` points from `point` on. */
 static void run_panel(const pointwise_job *job, int64_t image_group, int64_t point, int64_t count) {
     _Alignas(RT_ALIGNMENT) float panel[DEPTH * MOST_WIDTH];
@@ -194,6 +204,8 @@ static void run_panel(const pointwise_job *job, int64_t image_group, int64_t poi
     const int64_t group = image_group % shape->group, width = 2 * set->lanes;
     const int64_t first_row = image_group * shape->filters * shape->points + point;
     const float *x = (const float *)job->x + image_group * shape->channels * shape->points + point;
+    const int64_t over = count % set->lanes, tail = set->tail && over <= RT_POINTWISE_TAIL ? over : 0,
+                  full = count - tail;
     for (int64_t from = 0; from < shape->channels; from += DEPTH) {
         const bool last = shape->channels - from <= DEPTH;
         const int64_t depth = last ? shape->channels - from : DEPTH;
@@ -203,27 +215,38 @@ static void run_panel(const pointwise_job *job, int64_t image_group, int64_t poi
         if (edge && set->copy_edge)
             set->copy_edge(x + from * shape->points, shape->points, depth, count, panel);
         else copy_panel(x + from * shape->points, shape->points, depth, count, width, panel);
+        rt_pointwise_tile last_points[RT_POINTWISE_TAIL_TILES];
+        int64_t last_rows[RT_POINTWISE_TAIL_TILES];
+        int waiting = 0; /* of these */
         for (int64_t t = 0; t < shape->tiles; t++) {
             const int64_t filter = first_filter(shape, t), rows = first_filter(shape, t + 1) - filter;
             const int64_t at = first_row + filter * shape->points;
-            rt_pointwise_function *run = set->run[count > set->lanes][rows - RT_POINTWISE_LEAST_ROWS];
-            const rt_pointwise_tile one = {.depth = depth,
-                                           .weights = weights + (filter * shape->channels + from * rows),
-                                           .panel = panel,
-                                           .bias = bias && from == 0 ? bias + group * shape->filters + filter
-                                                                     : zeros,
-                                           .from = before ? before + at : NULL,
-                                           .y = (float *)job->y + at,
-                                           .row = shape->points,
-                                           .low = last ? shape->low : -INFINITY,
-                                           .high = last ? shape->high : INFINITY,
-                                           .points = count};
-            if (!edge) run(&one);
-            else if (set->copy_edge) set->edge[count > set->lanes][rows - RT_POINTWISE_LEAST_ROWS](&one);
-            else run_edge(run, &one, rows, count);
-            for (int64_t r = 0; r < rows && last && !shape->limits; r++)
-                rt_activation_floats(&shape->activation, one.y + r * shape->points, count);
+            rt_pointwise_tile one = {.depth = depth,
+                                     .weights = weights + (filter * shape->channels + from * rows),
+                                     .panel = panel,
+                                     .bias =
+                                         bias && from == 0 ? bias + group * shape->filters + filter : zeros,
+                                     .from = before ? before + at : NULL,
+                                     .y = (float *)job->y + at,
+                                     .row = shape->points,
+                                     .low = last ? shape->low : -INFINITY,
+                                     .high = last ? shape->high : INFINITY,
+                                     .points = full};
+            if (full) run_points(set, &one, rows, full);
+            if (!tail) continue;
+            one.panel += full;
+            one.y += full;
+            if (one.from) one.from += full;
+            one.points = tail;
+            last_points[waiting] = one;
+            last_rows[waiting++] = rows;
+            if (waiting < RT_POINTWISE_TAIL_TILES && t + 1 < shape->tiles) continue;
+            set->tail(last_points, last_rows, waiting);
+            waiting = 0;
         }
+        float *y = (float *)job->y + first_row;
+        for (int64_t r = 0; r < shape->filters && last && !shape->limits; r++)
+            rt_activation_floats(&shape->activation, y + r * shape->points, count);
     }
 }
 

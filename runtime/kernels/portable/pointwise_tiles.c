@@ -85,12 +85,55 @@ AVX512 static void copy_edge(const float *x, int64_t points, int64_t depth, int6
     }
 }
 
+/* A vector is four filters at four points; a tile is two vectors, six of which do not wait for each other. Weights are spread by a permutation. */
+AVX512 static void tail_avx512(const rt_pointwise_tile *tiles, const int64_t *rows, int count) {
+    enum { WIDE = 16, TILES = RT_POINTWISE_TAIL_TILES, POINTS = RT_POINTWISE_TAIL, VECTORS = 2 };
+    const __m512i spread[VECTORS] = {_mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3),
+                                     _mm512_setr_epi32(4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7)};
+    const int64_t points = tiles->points, depth = tiles->depth;
+    const float *panel = tiles->panel, *weights[TILES];
+    int64_t steps[TILES];
+    __mmask16 there[TILES];
+    __m512 sums[TILES][VECTORS];
+    for (int t = 0; t < TILES; t++) {
+        const int own = t < count ? t : count - 1; /* more than there are compute the last one again */
+        const rt_pointwise_tile *tile = tiles + own;
+        float first[VECTORS * WIDE] = {0};
+        weights[t] = tile->weights;
+        steps[t] = rows[own];
+        there[t] = rt_first_lanes_16(rows[own]);
+        for (int64_t r = 0; r < rows[own]; r++) {
+            for (int64_t i = 0; i < points; i++)
+                first[r * POINTS + i] = (tile->from ? tile->from[r * tile->row + i] : 0) + tile->bias[r];
+        }
+        for (int v = 0; v < VECTORS; v++) sums[t][v] = _mm512_loadu_ps(first + v * WIDE);
+    }
+    for (int64_t k = 0; k < depth; k++, panel += 2 * WIDE) {
+        const __m512 right = _mm512_broadcast_f32x4(_mm_load_ps(panel));
+        _Pragma("GCC unroll 3") for (int t = 0; t < TILES; t++) {
+            const __m512 left = _mm512_maskz_loadu_ps(there[t], weights[t]);
+            weights[t] += steps[t];
+            _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) sums[t][v] =
+                _mm512_fmadd_ps(_mm512_permutexvar_ps(spread[v], left), right, sums[t][v]);
+        }
+    }
+    for (int t = 0; t < count; t++) {
+        float made[VECTORS * WIDE];
+        for (int v = 0; v < VECTORS; v++) {
+            RT_LIMIT_16(sums[t][v], tiles[t].low, tiles[t].high);
+            _mm512_storeu_ps(made + v * WIDE, sums[t][v]);
+        }
+        for (int64_t r = 0; r < rows[t]; r++)
+            for (int64_t i = 0; i < points; i++) tiles[t].y[r * tiles[t].row + i] = made[r * POINTS + i];
+    }
+}
+
 TILES(avx2, AVX2, rt_floats_8, ADD_8, RT_LIMIT_8, LOAD_ALL, STORE_ALL)
 TILES(avx512, AVX512, rt_floats_16, ADD_16, RT_LIMIT_16, LOAD_ALL, STORE_ALL)
 TILES(edge, AVX512, rt_floats_16, ADD_16, RT_LIMIT_16, LOAD_SOME, STORE_SOME)
 static const rt_pointwise_tiles tiles_avx2 = {.lanes = 8, .run = NAMES(avx2)};
 static const rt_pointwise_tiles tiles_avx512 = {
-    .lanes = 16, .run = NAMES(avx512), .edge = NAMES(edge), .copy_edge = copy_edge};
+    .lanes = 16, .run = NAMES(avx512), .edge = NAMES(edge), .copy_edge = copy_edge, .tail = tail_avx512};
 
 #define PAIRS __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 #define ADD_PAIRS(sum, left, right)                                                                          \

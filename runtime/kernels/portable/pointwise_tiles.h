@@ -13,6 +13,8 @@ enum {
     RT_POINTWISE_MOST_ROWS = 6,  /* filters of a tile */
     RT_POINTWISE_LEAST_ROWS = 3, /* fewer have too few sums to fill the time that an addition takes */
     RT_POINTWISE_WIDTH = 32,     /* points of a panel, at most: two vectors of the widest machine */
+    RT_POINTWISE_TAIL = 4,       /* points that are not worth a vector */
+    RT_POINTWISE_TAIL_TILES = 3, /* tiles of these that are made together */
     RT_POINTWISE_BEST = 32
 };
 
@@ -38,6 +40,8 @@ typedef struct rt_pointwise_tiles {
     /* The same for the points of an edge in float, and what copies these into a panel; NULL: they pass through memory beside. */
     rt_pointwise_function *edge[2][RT_POINTWISE_MOST_ROWS - RT_POINTWISE_LEAST_ROWS + 1];
     void (*copy_edge)(const float *x, int64_t points, int64_t depth, int64_t count, float *panel);
+    /* The last few points of some tiles, of so many rows each: vectors of several filters at all of these points. The same sums. NULL: there is none. */
+    void (*tail)(const rt_pointwise_tile *tiles, const int64_t *rows, int count);
 } rt_pointwise_tiles;
 
 /* The best for this machine, of vectors of at most so many floats: RT_POINTWISE_BEST, or, in tests, 16 (without pairs), 8 and 4. */

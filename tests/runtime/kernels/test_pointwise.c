@@ -217,6 +217,51 @@ static void test_refuses_deep_halves(void **state) {
     }
 }
 
+/* The first `points` points of an image of `channels` channels, of which there are WHOLE. */
+static void draw_some(application *app, int64_t points, int64_t channels, int64_t filters) {
+    enum { WHOLE = 64 };
+    uint64_t seed = 11;
+    float *parts[2];
+    const int64_t of[] = {2 * channels, 2 * filters};
+    application_init(app, OP_CONV);
+    for (int i = 0; i < 2; i++) {
+        parts[i] = i == 0 ? application_input(app, OP_FLOAT, 4, DIMS(1, of[0], 1, points)) : NULL;
+        if (i == 0) application_random(app, OP_FLOAT, 4, DIMS(2 * filters, channels, 1, 1), &seed);
+        if (i == 0) application_random(app, OP_FLOAT, 1, DIMS(2 * filters), &seed);
+        if (i == 1) parts[i] = application_input(app, OP_FLOAT, 4, DIMS(1, of[1], 1, points));
+        for (int64_t map = 0; map < of[i]; map++) {
+            for (int64_t k = 0; k < WHOLE; k++) {
+                const float value = (float)random_range(&seed, -1000, 1000) / 1000;
+                if (k < points) parts[i][map * points + k] = value;
+            }
+        }
+    }
+    application_integer(app, "group", 2);
+    application_text(app, "ouro.activation", points % 2 ? "Relu" : "Swish");
+    application_real(app, "ouro.alpha", 1);
+    assert_int_equal(application_infer(app), BASE_OK);
+}
+
+/* A point has the same bits wherever the image ends: alone in the last vector, among a few, or in the middle. */
+static void test_last_points(void **state) {
+    (void)state;
+    static const int64_t channels[] = {37, 300}, filters[] = {3, 4, 5, 6, 13, 23, 41};
+    for (size_t i = 0; i < 14; i++) {
+        for (int64_t points = 1; points < 55; points += i % 2 ? 8 : 1) {
+            application some, all;
+            draw_some(&some, points, channels[i % 2], filters[i / 2]);
+            draw_some(&all, 64 - points % 2, channels[i % 2], filters[i / 2]);
+            const op_tensor got = run_packed(&some, 1, points % 3 == 0), whole = run_packed(&all, 1, false);
+            for (int64_t map = 0; map < 2 * filters[i / 2]; map++)
+                assert_memory_equal((const float *)got.data + map * points,
+                                    (const float *)whole.data + map * (64 - points % 2),
+                                    (size_t)points * sizeof(float));
+            application_free(&some);
+            application_free(&all);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_the_gathering_convolution),
@@ -225,6 +270,7 @@ int main(void) {
         cmocka_unit_test(test_accepts_bands),
         cmocka_unit_test(test_refuses),
         cmocka_unit_test(test_refuses_deep_halves),
+        cmocka_unit_test(test_last_points),
     };
     return cmocka_run_group_tests_name("pointwise", tests, NULL, NULL);
 }
