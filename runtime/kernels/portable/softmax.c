@@ -229,12 +229,31 @@ RT_MATH_512_INLINE void any_rows_512(bool contract, float *to, const float *from
     }
 }
 
+/* The same of rows of two elements, something and its contrary: lanes are rows. */
+RT_MATH_512_INLINE void any_pairs_512(bool contract, float *to, const float *from) {
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
+                  odd = _mm512_add_epi32(even, _mm512_set1_epi32(1)),
+                  first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+                  second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
+    const __m512 low = _mm512_loadu_ps(from), high = _mm512_loadu_ps(from + LANES);
+    const __m512 a = _mm512_permutex2var_ps(low, even, high), b = _mm512_permutex2var_ps(low, odd, high),
+                 largest = _mm512_add_ps(_mm512_max_ps(b, a), _mm512_setzero_ps()),
+                 e = exp_below(contract, _mm512_sub_ps(a, largest)),
+                 f = exp_below(contract, _mm512_sub_ps(b, largest)),
+                 scale = _mm512_div_ps(_mm512_set1_ps(1.0f), _mm512_add_ps(e, f)),
+                 y = _mm512_mul_ps(e, scale), z = _mm512_mul_ps(f, scale);
+    _mm512_storeu_ps(to, _mm512_permutex2var_ps(y, first, z));
+    _mm512_storeu_ps(to + LANES, _mm512_permutex2var_ps(y, second, z));
+}
+
 RT_MATH_512 static void rows_512(float *to, const float *from, int64_t count) {
-    any_rows_512(false, to, from, count);
+    if (count == 2) any_pairs_512(false, to, from);
+    else any_rows_512(false, to, from, count);
 }
 
 RT_MATH_512 static void contracted_rows_512(float *to, const float *from, int64_t count) {
-    any_rows_512(true, to, from, count);
+    if (count == 2) any_pairs_512(true, to, from);
+    else any_rows_512(true, to, from, count);
 }
 
 RT_MATH_512 static void row_512(float *to, const float *from, int64_t count, bool logarithm) {
