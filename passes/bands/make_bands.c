@@ -226,7 +226,7 @@ static bool has_far_map(const pass_context *context, base_arena *arena) {
 
 /* Looks for bands on a copy, which is prepared for them as the module itself must not be where there will be none. */
 static base_status find_free(pass_context *copy, band_found *found, size_t *bound, base_arena *arena) {
-    /* Predicted: predictions are off by a few percent, and do not know what several threads wait for each other in short bands. */
+    /* Predictions are off by a few percent, and of several threads, which wait for each other in short bands, by more. */
     const double most_time = copy->options->environment.threads > 1 ? 0.9 : 0.97;
     struct pass_measured whole = {0};
     band_savings savings;

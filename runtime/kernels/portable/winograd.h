@@ -43,8 +43,7 @@ typedef struct winograd {
     int64_t v_point, m_point;               /* floats from one point to the next */
     bool bias, residual;
     bool grouped; /* M holds GROUP filters, and each thread has its own */
-    bool
-        shared; /* threads share out the tiles of a block, not the filters: the weights, which each reads then, are little beside V */
+    bool shared; /* threads share out tiles, not filters: each reads all weights, which are little beside V */
     bool transforms; /* the weights, in each run */
     int threads;     /* each of which has transformed weights of its own then */
     rt_activation activation;

@@ -15,10 +15,13 @@ static void set_tiles(winograd *shape, int64_t tiles) {
                         : tiles < LEAST_TILES ? LEAST_TILES
                                               : tiles;
     shape->v_point = shape->tiles_each * shape->depth + PAD;
+    /* Nobody has looked yet whether such numbers fit. */
+    const double points = (double)shape->points,
+                 weights = points * (double)shape->channels * (double)shape->columns * sizeof(float),
+                 entered = points * (double)shape->v_point * sizeof(float);
     shape->shared = shape->threads > 1 && !is_row_major(shape) &&
                     shape->tiles_each >= FEWEST_EACH * shape->threads &&
-                    (transformed_bytes(shape) <= OWN_CACHE ||
-                     transformed_bytes(shape) <= (size_t)(shape->points * shape->v_point) * sizeof(float));
+                    (weights <= OWN_CACHE || weights <= entered);
     shape->grouped = !is_row_major(shape) && (shape->transforms || shape->shared || shape->threads == 1 ||
                                               shape->columns / RT_PANEL >= PANELS_EACH * shape->threads);
     shape->m_point = part_tiles(shape) * row_of_m(shape) + PAD;
