@@ -586,12 +586,12 @@ static int members_of(const packed_recurrent *k, int threads) {
     return parts < threads ? (int)parts : threads;
 }
 
-/* Several threads are worth being given to each part. */
+/* Several threads are worth being given to each part, all of which run at once and have scratch of their own. */
 static bool are_together(const packed_recurrent *k, int threads) {
     const int64_t parts = k->directions * k->shares, each = (threads + parts - 1) / parts;
     const double step = (double)k->most * (double)k->wide * (double)k->hidden;
-    return threads > parts && k->sequence > 1 && is_direct(k) && k->groups >= 2 * each &&
-           step / (double)each >= STEP_WORK;
+    return threads > parts && members_of(k, threads) == parts && k->sequence > 1 && is_direct(k) &&
+           k->groups >= 2 * each && step / (double)each >= STEP_WORK;
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,

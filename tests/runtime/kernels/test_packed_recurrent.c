@@ -162,12 +162,15 @@ static void run(application *app, const op_call *call, int threads, op_tensor ou
     own.outputs = outputs;
     assert_int_equal(
         rt_kernel_prepare(kernel_of(app), &own, &environment, &app->arena, &prepared, &app->report), BASE_OK);
-    void *scratch = application_memory(app, prepared.scratch_bytes);
-    memset(scratch, 0x7f, prepared.scratch_bytes);
+    enum { BEYOND = 4096 }; /* bytes that are nobody's */
+    unsigned char *scratch = application_memory(app, prepared.scratch_bytes + BEYOND);
+    memset(scratch, 0x7f, prepared.scratch_bytes + BEYOND);
     rt_threads_warm(threads);
     const size_t before = allocations_count();
     assert_int_equal(prepared.run(&prepared, call->inputs, outputs, scratch, &app->report), BASE_OK);
     assert_int_equal(allocations_count(), before);
+    for (size_t i = prepared.scratch_bytes; i < prepared.scratch_bytes + BEYOND; i++)
+        assert_int_equal(scratch[i], 0x7f);
     rt_kernel_release(&prepared);
 }
 
@@ -200,6 +203,37 @@ static void computes_the_same(void **state) {
                 application_check_near(got[i], want[i], 2e-5, round, (int64_t)i);
             if (memcmp(got, others[o].data, outputs[o].bytes) != 0)
                 fail_msg("seed %" PRIu64 ": threads change output %u", round, o);
+        }
+        application_free(&app);
+    }
+}
+
+/* A few steps of many units, so little work that directions have no threads of their own: the units may have some even so. */
+static void few_steps_on_many_threads(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 24; round++) {
+        uint64_t seed = round;
+        const recurrence k = {.code = round % 2 ? OP_LSTM : OP_GRU,
+                              .sequence = random_range(&seed, 2, 4),
+                              .batch = random_range(&seed, 1, 2),
+                              .input = random_range(&seed, 1, 8),
+                              .hidden = random_range(&seed, 100, 150),
+                              .directions = 1 + (int64_t)(round / 2 % 2),
+                              .gates = round % 2 ? 4 : 3,
+                              .bias = true};
+        application app;
+        op_call call;
+        op_tensor inputs[APPLICATION_INPUTS], outputs[3], others[3];
+        begin(&app, &k, &seed);
+        assert_int_equal(application_infer(&app), BASE_OK);
+        application_run(&app, "portable.recurrent", 1);
+        pack(&app, &call, inputs);
+        run(&app, &call, 1, outputs);
+        for (int threads = 2; threads <= 5; threads++) {
+            run(&app, &call, threads, others);
+            for (uint32_t o = 0; o < app.call.output_count; o++)
+                if (memcmp(outputs[o].data, others[o].data, outputs[o].bytes) != 0)
+                    fail_msg("seed %" PRIu64 ": %d threads change output %u", round, threads, o);
         }
         application_free(&app);
     }
@@ -419,8 +453,9 @@ static void others_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(computes_the_same),     cmocka_unit_test(halves_are_rounded_once),
-        cmocka_unit_test(extremes_are_the_same), cmocka_unit_test(ends_are_not_passed),
-        cmocka_unit_test(lengths_are_checked),   cmocka_unit_test(others_are_refused)};
+        cmocka_unit_test(computes_the_same),       cmocka_unit_test(few_steps_on_many_threads),
+        cmocka_unit_test(halves_are_rounded_once), cmocka_unit_test(extremes_are_the_same),
+        cmocka_unit_test(ends_are_not_passed),     cmocka_unit_test(lengths_are_checked),
+        cmocka_unit_test(others_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
