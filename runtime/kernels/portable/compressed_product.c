@@ -10,10 +10,9 @@
 #include <string.h>
 
 enum {
-    MOST_ROWS = 8,       /* of more, arithmetic takes as long as memory */
-    BLOCK_PANELS = 2,    /* that become floats at a time, and of their depth: */
-    BLOCK_DEPTH = 128,   /* a multiple of RT_CODE_DEPTH */
-    UNIT = 4 * RT_PANEL, /* columns that a thread takes at least */
+    MOST_ROWS = 8,     /* of more, arithmetic takes as long as memory */
+    BLOCK_PANELS = 2,  /* that become floats at a time, and of their depth: */
+    BLOCK_DEPTH = 128, /* a multiple of RT_CODE_DEPTH */
     /* After the codes: tells these weights from those that other kernels pack. */
     MARK_BYTES = RT_ALIGNMENT
 };
@@ -112,17 +111,16 @@ static void run_rows(const job *j, int64_t first, int64_t end) {
     }
 }
 
-/* The columns are shared out: each thread reads weights that no other one does. */
+/* Of so few rows the columns are shared out: each thread reads weights that no other one does. */
 static void run_member(void *context, int member, int members) {
     const job *j = context;
-    const int64_t columns = j->product->columns, units = (columns + UNIT - 1) / UNIT;
-    const int64_t first = units * member / members * UNIT, after = units * (member + 1) / members * UNIT,
-                  end = after < columns ? after : columns;
-    if (first >= end) return;
-    if (j->product->rows == 1) run_row(j, first, end);
-    else run_rows(j, first, end);
+    const rt_packed_part part = rt_packed_product_part(j->product, member, members);
+    if (part.first >= part.end) return;
+    if (j->product->rows == 1) run_row(j, part.first, part.end);
+    else run_rows(j, part.first, part.end);
     for (int64_t row = 0; row < j->product->rows; row++)
-        rt_packed_product_finish(j->product, j->bias, first, end - first, j->y + row * columns + first);
+        rt_packed_product_finish(j->product, j->bias, part.first, part.end - part.first,
+                                 j->y + row * j->product->columns + part.first);
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,

@@ -151,11 +151,6 @@ static bool read_recurrent(const op_call *call, const rt_environment *environmen
     return activations_are_usual(call, k->directions) && find_sizes(k);
 }
 
-/* States are floats that need not be made anew before they are given; lengths may be another obstacle. */
-static bool is_direct(const packed_recurrent *k) {
-    return k->dtype == OP_FLOAT;
-}
-
 static double work_of(const packed_recurrent *k) {
     return (double)k->directions * (double)k->sequence * (double)k->batch * (double)k->wide *
            (double)(k->input + k->hidden);
@@ -458,6 +453,7 @@ typedef struct recurrent_job {
     const int32_t *lengths; /* of the batch; NULL: all are whole */
     op_tensor *outputs;
     char *scratch;
+    bool direct;   /* states are made where they are wanted */
     bool together; /* threads share out the units of a part */
 } recurrent_job;
 
@@ -499,15 +495,17 @@ static void run_ragged_step(const recurrent_job *job, share *s, int64_t t, float
     }
 }
 
-/* What thread `index` of `count` does of these sequences of a direction; `together`: all threads of the team are here, and wait for each
- * other. */
-static void run_share(const recurrent_job *job, int64_t direction, int64_t part, int index, int count,
-                      bool together, char *scratch) {
+/* What thread `index` of `count` does of a part, some sequences of one direction; `together`: all threads of the team are here, and wait for
+ * each other. */
+static void run_share(const recurrent_job *job, int part, int index, int count, bool together,
+                      char *scratch) {
     const packed_recurrent *k = job->prepared->state;
     const op_tensor *inputs = job->inputs;
-    const bool direct = is_direct(k) && !job->lengths; /* states are made where they are wanted */
-    const int64_t n = k->hidden, first = k->batch * part / k->shares,
-                  rows = k->batch * (part + 1) / k->shares - first, at = (direction * k->batch + first) * n;
+    const bool direct = job->direct;
+    const int64_t n = k->hidden, direction = part % k->directions, sequences = part / k->directions,
+                  first = k->batch * sequences / k->shares,
+                  rows = k->batch * (sequences + 1) / k->shares - first,
+                  at = (direction * k->batch + first) * n;
     float *turns[] = {(float *)(void *)scratch, (float *)(void *)(scratch + k->state_bytes)};
     char *third = scratch + 2 * k->state_bytes,
          *fourth = third + (k->lstm && k->lengths ? k->state_bytes : 0);
@@ -568,14 +566,12 @@ static void run_member(void *context, int member, int members) {
     const int parts = (int)(k->directions * k->shares);
     if (job->together && members > parts) {
         const int part = member % parts;
-        run_share(job, part % k->directions, part / k->directions, member / parts,
-                  members / parts + (part < members % parts), true,
+        run_share(job, part, member / parts, members / parts + (part < members % parts), true,
                   job->scratch + (size_t)part * k->scratch_each);
         return;
     }
     for (int part = member; part < parts; part += members)
-        run_share(job, part % k->directions, part / k->directions, 0, 1, false,
-                  job->scratch + (size_t)member * k->scratch_each);
+        run_share(job, part, 0, 1, false, job->scratch + (size_t)member * k->scratch_each);
 }
 
 /* How many threads have parts of their own. */
@@ -590,8 +586,8 @@ static int members_of(const packed_recurrent *k, int threads) {
 static bool are_together(const packed_recurrent *k, int threads) {
     const int64_t parts = k->directions * k->shares, each = (threads + parts - 1) / parts;
     const double step = (double)k->most * (double)k->wide * (double)k->hidden;
-    return threads > parts && members_of(k, threads) == parts && k->sequence > 1 && is_direct(k) &&
-           k->groups >= 2 * each && step / (double)each >= STEP_WORK;
+    return threads > parts && members_of(k, threads) == parts && k->sequence > 1 && k->groups >= 2 * each &&
+           step / (double)each >= STEP_WORK;
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
@@ -601,7 +597,8 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     const base_status status =
         rt_sequence_lengths(inputs, prepared->input_count, k->batch, k->sequence, &job.lengths, report);
     if (status) return status;
-    job.together = !job.lengths && are_together(k, prepared->threads);
+    job.direct = k->dtype == OP_FLOAT && !job.lengths;
+    job.together = job.direct && are_together(k, prepared->threads);
     rt_team_run(job.together || members_of(k, prepared->threads) > 1 ? prepared->threads : 1, run_member,
                 &job);
     return BASE_OK;
