@@ -209,7 +209,7 @@ static void pool_member(void *context, int member, int members) {
     const image *shape = job->shape;
     const int64_t input = shape->input[0] * shape->input[1] * shape->channels,
                   output = shape->output[1] * shape->channels;
-    for (int64_t line = member; line < shape->lines; line += members)
+    for (int64_t line = shape->lines * member / members; line < shape->lines * (member + 1) / members; line++)
         make_line(shape, job->x + line / shape->output[0] * input, line % shape->output[0],
                   job->y + line * output);
 }
