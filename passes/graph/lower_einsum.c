@@ -9,6 +9,9 @@
  * What only one operand has, and the result lacks, is summed up first. Transposes and Reshapes that do nothing are not
  * made. An operand with a label twice (a diagonal), or with an extent of 1 that is broadcast, is left to the kernel.
  *
+ * Extents may be open, where those of one label are the same symbol. A Reshape keeps such a dimension in its place, or finds it as the one
+ * that it is not told; what would need more than that is left to the kernel, too. Rows are not joined where there is one product.
+ *
  * Needs: types, folded shapes. Breaks: that somebody reads every node. Guarantees: types of what it puts in; an Einsum that
  * remains has a kernel.
  */
@@ -57,11 +60,40 @@ static op_shape shape_of(const lowering *l, const dimensions *d) {
     return shape;
 }
 
+/* What Reshape is told to get from one shape to the other: extents; where some are open, 0 for an open one that keeps its place, and -1 for
+ * one that does not: of these there can be one, and none beside a 0, as the extent might be 0 in a run. */
+static bool reshape_request(const op_shape *from, const op_shape *to, int64_t *request) {
+    int32_t kept = 0, found = 0, zeros = 0;
+    for (int32_t i = 0; i < to->rank; i++) {
+        const bool same = i < from->rank && from->dims[i] == to->dims[i] && to->dims[i] != OP_DIM_UNKNOWN;
+        request[i] = to->dims[i] >= 0 ? to->dims[i] : same ? 0 : -1;
+        zeros += to->dims[i] == 0;
+        kept += to->dims[i] < 0 && same;
+        found += request[i] < 0;
+    }
+    if (kept + found == 0) return true;
+    return zeros == 0 && found <= 1 && (found == 0 || kept == 0);
+}
+
+static bool is_same(const op_shape *from, const op_shape *to) {
+    for (int32_t i = 0; i < to->rank; i++)
+        if (to->dims[i] == OP_DIM_UNKNOWN) return false;
+    return op_shape_equal(from, to);
+}
+
+static bool can_reshape(const op_shape *from, const op_shape *to) {
+    int64_t request[OP_MAX_RANK];
+    return is_same(from, to) || reshape_request(from, to, request);
+}
+
 static ir_value *reshape(const lowering *l, ir_value *value, const op_shape *shape) {
-    if (!value || op_shape_equal(&value->type.shape, shape)) return value;
-    op_attribute zero = {.name = "allowzero", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1};
+    int64_t request[OP_MAX_RANK];
+    if (!value || is_same(&value->type.shape, shape)) return value;
+    if (!reshape_request(&value->type.shape, shape, request)) return NULL;
+    op_attribute zero = {
+        .name = "allowzero", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = op_shape_known(shape)};
     op_attributes attributes = {0};
-    ir_value *inputs[] = {value, integers(l, shape->dims, shape->rank)};
+    ir_value *inputs[] = {value, integers(l, request, shape->rank)};
     if (!inputs[1] || !ir_attribute_set(l->context->module, &attributes, &zero)) return NULL;
     return make(l, OP_RESHAPE, attributes, 2, inputs, shape);
 }
@@ -118,7 +150,7 @@ static bool is_product(const lowering *l) {
     for (int32_t o = 0; o < 2; o++) {
         const op_shape *shape = &ir_input(l->node, (uint32_t)o)->type.shape;
         for (int32_t d = 0; d < e->rank[o]; d++) {
-            if (has(e->labels[o], d, e->labels[o][d]) || shape->dims[d] < 0 ||
+            if (has(e->labels[o], d, e->labels[o][d]) || shape->dims[d] == OP_DIM_UNKNOWN ||
                 shape->dims[d] != e->extent[e->labels[o][d]])
                 return false;
         }
@@ -140,10 +172,20 @@ static void append(dimensions *to, const dimensions *more) {
     for (int32_t i = 0; i < more->count; i++) to->labels[to->count++] = more->labels[i];
 }
 
+/* The extent of all these dimensions as one. */
 static int64_t elements(const lowering *l, const dimensions *d) {
     int64_t product = 1;
-    for (int32_t i = 0; i < d->count; i++) product *= l->equation.extent[d->labels[i]];
+    if (d->count == 1) return l->equation.extent[d->labels[0]];
+    for (int32_t i = 0; i < d->count; i++) {
+        const int64_t extent = l->equation.extent[d->labels[i]];
+        if (extent < 0) return OP_DIM_UNKNOWN;
+        product *= extent;
+    }
     return product;
+}
+
+static void add_dimension(op_shape *shape, int64_t extent) {
+    shape->dims[shape->rank++] = extent;
 }
 
 static base_status lower(const lowering *l) {
@@ -165,16 +207,26 @@ static base_status lower(const lowering *l) {
     append(&made, &rows);
     append(&made, &columns);
     for (int32_t i = 0; i < e->output_rank; i++) wanted.labels[i] = e->output[i];
-    op_shape products = shape_of(l, &batch), a_shape = products, b_shape = products, c_shape = products;
-    a_shape.rank = b_shape.rank = c_shape.rank = products.rank + 2;
-    a_shape.dims[products.rank] = c_shape.dims[products.rank] = elements(l, &rows);
-    a_shape.dims[products.rank + 1] = b_shape.dims[products.rank] = elements(l, &depth);
-    b_shape.dims[products.rank + 1] = c_shape.dims[products.rank + 1] = elements(l, &columns);
+    op_shape a_shape = shape_of(l, &batch), b_shape = a_shape, c_shape = a_shape;
+    const int64_t all_rows = elements(l, &rows), all_columns = elements(l, &columns);
+    if (batch.count == 0 && all_rows == OP_DIM_UNKNOWN) a_shape = c_shape = shape_of(l, &rows);
+    else {
+        add_dimension(&a_shape, all_rows);
+        add_dimension(&c_shape, all_rows);
+    }
+    add_dimension(&a_shape, elements(l, &depth));
+    add_dimension(&b_shape, elements(l, &depth));
+    add_dimension(&b_shape, all_columns);
+    add_dimension(&c_shape, all_columns);
+    const op_shape a_ordered = shape_of(l, &a_order), b_ordered = shape_of(l, &b_order),
+                   apart = shape_of(l, &made);
+    if (!can_reshape(&a_ordered, &a_shape) || !can_reshape(&b_ordered, &b_shape) ||
+        !can_reshape(&c_shape, &apart))
+        return BASE_OK;
     ir_value *factors[] = {reshape(l, transpose(l, left, &a, &a_order), &a_shape),
                            reshape(l, transpose(l, right, &b, &b_order), &b_shape)};
     if (!factors[0] || !factors[1]) return base_fail_memory(l->context->report);
     ir_value *product = make(l, OP_MATMUL, (op_attributes){0}, 2, factors, &c_shape);
-    const op_shape apart = shape_of(l, &made);
     if (product) product = transpose(l, reshape(l, product, &apart), &made, &wanted);
     if (!product) return base_fail_memory(l->context->report);
     ir_value_replace(l->node->outputs[0], product);
@@ -193,9 +245,8 @@ base_status pass_lower_einsum(pass_context *context) {
         op_call call;
         base_report ignored = {0};
         if (!ir_node_call(node, &arena, &call)) status = base_fail_memory(context->report);
-        else if (op_shape_known(&node->outputs[0]->type.shape) &&
-                 op_einsum_read(&call, &l.equation, &ignored) && l.equation.output_rank + 2 <= OP_MAX_RANK &&
-                 is_product(&l))
+        else if (node->outputs[0]->type.shape.rank >= 0 && op_einsum_read(&call, &l.equation, &ignored) &&
+                 l.equation.output_rank + 2 <= OP_MAX_RANK && is_product(&l))
             status = lower(&l);
         base_arena_free(&arena);
     }

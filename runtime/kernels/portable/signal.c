@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signal.c: Einsum and MelWeightMatrix: written for correctness, computed in double. */
+/* signal.c: Einsum and MelWeightMatrix, computed in double: what passes/graph/lower_einsum.c leaves of Einsum. */
 #include "ir/operators/einsum.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
@@ -27,40 +27,78 @@ static bool is_real(op_dtype dtype) {
     return dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype);
 }
 
+enum { EINSUM_TOGETHER = 64 /* outputs along the last dimension whose sums grow together */ };
+
+/* factors[i] *= x[i * stride] */
+static void multiply_floats(double *factors, const float *x, int64_t stride, int64_t count) {
+    if (stride == 1) {
+        RT_VECTOR for (int64_t i = 0; i < count; i++) factors[i] *= (double)x[i];
+    } else if (stride == 0) {
+        RT_VECTOR for (int64_t i = 0; i < count; i++) factors[i] *= (double)*x;
+    } else {
+        for (int64_t i = 0; i < count; i++) factors[i] *= (double)x[i * stride];
+    }
+}
+
+/* The products of one term, for `count` outputs side by side, are added to their sums. `at`: the element of each operand. */
+static void add_term(const einsum_context *context, const int64_t *at, int64_t count, double *sums,
+                     uint64_t *totals) {
+    const einsum_state *s = context->state;
+    double factors[EINSUM_TOGETHER];
+    uint64_t whole[EINSUM_TOGETHER];
+    const bool real = is_real(s->dtype);
+    for (int64_t i = 0; i < count; i++) factors[i] = 1, whole[i] = 1;
+    for (int32_t o = 0; o < s->operands; o++) {
+        const void *data = context->inputs[o].data;
+        const int64_t stride = s->kept ? s->kept_strides[o][s->kept - 1] : 0;
+        if (s->dtype == OP_FLOAT) multiply_floats(factors, (const float *)data + at[o], stride, count);
+        else if (real)
+            for (int64_t i = 0; i < count; i++)
+                factors[i] *= rt_element_load(s->dtype, data, at[o] + i * stride);
+        else
+            for (int64_t i = 0; i < count; i++)
+                whole[i] *= (uint64_t)rt_integer_load(s->dtype, data, at[o] + i * stride);
+    }
+    if (real)
+        for (int64_t i = 0; i < count; i++) sums[i] += factors[i];
+    else
+        for (int64_t i = 0; i < count; i++) totals[i] += whole[i];
+}
+
+/* Outputs [task, task + count), which lie along the last dimension. */
+static void sum_terms(const einsum_context *context, int64_t task, int64_t count) {
+    const einsum_state *s = context->state;
+    int64_t at[OP_EINSUM_OPERANDS] = {0}, index[OP_EINSUM_LABELS] = {0}, rest = task;
+    double sums[EINSUM_TOGETHER] = {0};
+    uint64_t totals[EINSUM_TOGETHER] = {0};
+    for (int32_t d = s->kept - 1; d >= 0; d--) {
+        for (int32_t o = 0; o < s->operands; o++) at[o] += rest % s->kept_dims[d] * s->kept_strides[o][d];
+        rest /= s->kept_dims[d];
+    }
+    for (int64_t term = 0; term < s->terms; term++) {
+        add_term(context, at, count, sums, totals);
+        for (int32_t d = s->summed - 1; d >= 0; d--) {
+            for (int32_t o = 0; o < s->operands; o++) at[o] += s->summed_strides[o][d];
+            if (++index[d] < s->summed_dims[d]) break;
+            index[d] = 0;
+            for (int32_t o = 0; o < s->operands; o++) at[o] -= s->summed_dims[d] * s->summed_strides[o][d];
+        }
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (is_real(s->dtype)) rt_element_store(s->dtype, context->output->data, task + i, sums[i]);
+        else rt_integer_store(s->dtype, context->output->data, task + i, totals[i]);
+    }
+}
+
 static void einsum_outputs(void *user, int64_t begin, int64_t end) {
     const einsum_context *context = user;
     const einsum_state *s = context->state;
-    const bool real = is_real(s->dtype);
-    for (int64_t task = begin; task < end; task++) {
-        int64_t base[OP_EINSUM_OPERANDS] = {0}, index[OP_EINSUM_LABELS] = {0}, rest = task;
-        for (int32_t d = s->kept - 1; d >= 0; d--) {
-            for (int32_t o = 0; o < s->operands; o++)
-                base[o] += rest % s->kept_dims[d] * s->kept_strides[o][d];
-            rest /= s->kept_dims[d];
-        }
-        double sum = 0;
-        uint64_t total = 0;
-        for (int64_t term = 0; term < s->terms; term++) {
-            double product = 1;
-            uint64_t whole = 1;
-            for (int32_t o = 0; o < s->operands; o++) {
-                if (s->dtype == OP_FLOAT)
-                    product *= (double)((const float *)context->inputs[o].data)[base[o]];
-                else if (real) product *= rt_element_load(s->dtype, context->inputs[o].data, base[o]);
-                else whole *= (uint64_t)rt_integer_load(s->dtype, context->inputs[o].data, base[o]);
-            }
-            sum += product;
-            total += whole;
-            for (int32_t d = s->summed - 1; d >= 0; d--) {
-                for (int32_t o = 0; o < s->operands; o++) base[o] += s->summed_strides[o][d];
-                if (++index[d] < s->summed_dims[d]) break;
-                index[d] = 0;
-                for (int32_t o = 0; o < s->operands; o++)
-                    base[o] -= s->summed_dims[d] * s->summed_strides[o][d];
-            }
-        }
-        if (real) rt_element_store(s->dtype, context->output->data, task, sum);
-        else rt_integer_store(s->dtype, context->output->data, task, total);
+    const int64_t row = s->kept ? s->kept_dims[s->kept - 1] : 1;
+    for (int64_t task = begin, count; task < end; task += count) {
+        count = row - task % row; /* to the end of the last dimension */
+        if (count > end - task) count = end - task;
+        if (count > EINSUM_TOGETHER) count = EINSUM_TOGETHER;
+        sum_terms(context, task, count);
     }
 }
 
