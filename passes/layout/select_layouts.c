@@ -285,10 +285,10 @@ static base_status follow(layouter *l, ir_node *node, bool *followed) {
     return apply(l, node, &wish);
 }
 
-/* Products and recurrences with weights of bytes, which are packed alike for inputs of all extents. */
+/* Recurrences, and products with weights of bytes: weights are packed alike for inputs of all extents. */
 static bool packs_for_any(const ir_node *node) {
-    return node->code == OP_DYNAMIC_LSTM || node->code == OP_MATMUL_INTEGER ||
-           node->code == OP_QLINEAR_MATMUL;
+    return node->code == OP_LSTM || node->code == OP_GRU || node->code == OP_DYNAMIC_LSTM ||
+           node->code == OP_MATMUL_INTEGER || node->code == OP_QLINEAR_MATMUL;
 }
 
 static base_status lay_out_graph(layouter *l, ir_graph *graph) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """open_extents.py [-t THREADS] FOLDER...: of each ONNX test folder whose model leaves extents open, a plan for any extents beside one for those
-of its first data set, in turn in one process: what it costs that a run alone knows them. The slowest comes first."""
+of its first data set, one after the other: what it costs that a run alone knows them. The slowest comes first."""
 import argparse
 import json
 import os

@@ -42,6 +42,7 @@ typedef struct packed_recurrent {
     bool bias, lengths, y, y_h, y_c; /* which there are */
     op_dtype dtype;                  /* of the tensors */
     op_dtype stored;                 /* of the weights */
+    bool open;                       /* only a run knows these two: */
     int64_t sequence, batch, input, hidden, directions, gates;
     int64_t groups, wide; /* of RT_PANEL units; elements of a row of all gates, groups filled up */
     int64_t shares, most; /* parts of the batch, and the sequences of one of them at most */
@@ -64,7 +65,8 @@ static bool activations_are_usual(const op_call *call, int64_t directions) {
     return true;
 }
 
-static bool tensors_are_known(const op_call *call) {
+/* All tensors are of one type, and the sizes of weights are known. Only a run may know how many steps and sequences there are. */
+static bool tensors_fit(const op_call *call) {
     for (uint32_t i = 0; i < call->input_count + call->output_count; i++) {
         const op_type *type =
             i < call->input_count ? &call->inputs[i].type : &call->outputs[i - call->input_count].type;
@@ -72,9 +74,12 @@ static bool tensors_are_known(const op_call *call) {
         if (type->dtype == OP_NONE || i == OP_RECURRENT_LENGTHS) continue;
         if (type->kind != OP_KIND_TENSOR || type->dtype != call->inputs[OP_RECURRENT_X].type.dtype)
             return false;
-        if (!op_shape_elements(&type->shape, &count) || count == 0) return false;
+        const bool weights = i == OP_RECURRENT_W || i == OP_RECURRENT_R || i == OP_RECURRENT_BIAS;
+        if (weights && i < call->input_count && (!op_shape_elements(&type->shape, &count) || count == 0))
+            return false;
     }
-    return true;
+    const op_shape *x = &call->inputs[OP_RECURRENT_X].type.shape;
+    return x->rank == 3 && x->dims[2] == call->inputs[OP_RECURRENT_W].type.shape.dims[2];
 }
 
 static bool is_wanted(const op_call *call, uint32_t output) {
@@ -92,8 +97,9 @@ static bool find_sizes(packed_recurrent *k) {
         !rt_panels_bytes(k->stored, k->hidden, k->groups * k->gates, &k->r_bytes))
         return false;
     k->most = (k->batch + k->shares - 1) / k->shares;
+    if (k->most < 1) k->most = 1;
     k->steps = k->most < CHUNK_ROWS ? CHUNK_ROWS / k->most : 1;
-    if (k->steps > k->sequence) k->steps = k->sequence;
+    if (k->steps > k->sequence) k->steps = k->sequence > 0 ? k->sequence : 1;
     /* Two states h that take turns, the one after a reset, c; two of these where some get it back. */
     const size_t count = k->lstm ? (k->lengths ? 4 : 3) : k->reset_first ? 3 : 2;
     return base_size_multiply((size_t)k->steps, (size_t)k->most, &rows) &&
@@ -115,7 +121,7 @@ static bool read_recurrent(const op_call *call, const rt_environment *environmen
     for (uint32_t i = 0; i < call->input_count; i++)
         if (op_input_present(call, i) && i >= OP_RECURRENT_PEEPHOLES) return false;
     if (op_attribute_integer(attributes, "layout", 0) != 0 || op_attribute_find(attributes, "clip") ||
-        op_attribute_integer(attributes, "input_forget", 0) != 0 || !tensors_are_known(call))
+        op_attribute_integer(attributes, "input_forget", 0) != 0 || !tensors_fit(call))
         return false;
     const op_dtype dtype = call->inputs[OP_RECURRENT_X].type.dtype;
     const int64_t stored = op_attribute_integer(attributes, "ouro.weights_type", dtype);
@@ -135,8 +141,9 @@ static bool read_recurrent(const op_call *call, const rt_environment *environmen
                             .y_c = is_wanted(call, 2),
                             .dtype = dtype,
                             .stored = (op_dtype)stored,
-                            .sequence = x->dims[0],
-                            .batch = x->dims[1],
+                            .open = x->dims[0] < 0 || x->dims[1] < 0,
+                            .sequence = x->dims[0] < 0 ? 1 : x->dims[0],
+                            .batch = x->dims[1] < 0 ? 1 : x->dims[1],
                             .input = x->dims[2],
                             .directions = w->dims[0],
                             .gates = lstm ? 4 : 3};
@@ -596,8 +603,8 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     recurrent_job job = {.prepared = prepared, .inputs = inputs, .outputs = outputs, .scratch = scratch};
     const base_status status =
         rt_sequence_lengths(inputs, prepared->input_count, k->batch, k->sequence, &job.lengths, report);
-    if (status) return status;
-    job.direct = k->dtype == OP_FLOAT && !job.lengths;
+    if (status || k->batch == 0) return status;
+    job.direct = k->dtype == OP_FLOAT && !job.lengths && k->sequence > 0;
     job.together = job.direct && are_together(k, prepared->threads);
     rt_team_run(job.together || members_of(k, prepared->threads) > 1 ? prepared->threads : 1, run_member,
                 &job);
@@ -608,7 +615,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                            rt_prepared *prepared, base_report *report) {
     packed_recurrent *k = BASE_NEW(arena, packed_recurrent);
     if (!k) return base_fail_memory(report);
-    if (!accepts(call, environment) || !read_recurrent(call, environment, k))
+    if (!accepts(call, environment) || !read_recurrent(call, environment, k) || k->open)
         return base_fail(report, BASE_INVALID, "this is no recurrence with weights in panels");
     const int members = members_of(k, environment->threads);
     if (!base_size_align(k->scratch_each, RT_ALIGNMENT, &k->scratch_each) ||
