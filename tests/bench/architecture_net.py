@@ -11,17 +11,17 @@ FLOAT = TensorProto.FLOAT
 
 
 class Net:
-    """Nodes, constants, inputs and outputs; values are names."""
+    """Nodes, constants, inputs and outputs; values are names. A graph within another has a prefix of its own, so that it may name values of the graph around it."""
 
-    def __init__(self, opset=17, seed=1):
-        self.opset, self.random = opset, np.random.default_rng(seed)
+    def __init__(self, opset=17, seed=1, prefix=""):
+        self.opset, self.random, self.prefix, self.functions = opset, np.random.default_rng(seed), prefix, []
         self.nodes, self.constants, self.inputs, self.data, self.outputs, self.count = [], [], [], [], [], 0
 
     # Constants and nodes.
 
     def constant(self, array):
         self.count += 1
-        self.constants.append(numpy_helper.from_array(np.array(array, order="C"), f"constant.{self.count}"))
+        self.constants.append(numpy_helper.from_array(np.array(array, order="C"), f"{self.prefix}constant.{self.count}"))
         return self.constants[-1].name
 
     def integers(self, *values):
@@ -46,8 +46,8 @@ class Net:
 
     def op(self, kind, *inputs, outs=1, **attributes):
         self.count += 1
-        names = [f"value.{self.count}.{i}" for i in range(outs)]
-        self.nodes.append(helper.make_node(kind, list(inputs), names, f"{kind}_{self.count}", **attributes))
+        names = [f"{self.prefix}value.{self.count}.{i}" for i in range(outs)]
+        self.nodes.append(helper.make_node(kind, list(inputs), names, f"{self.prefix}{kind}_{self.count}", **attributes))
         return names[0] if outs == 1 else names
 
     def input(self, name, array, dims=None):
@@ -71,11 +71,51 @@ class Net:
         graph = helper.make_graph(self.nodes, "main_graph", self.inputs, self.outputs, self.constants)
         others = sorted({node.domain for node in self.nodes} - {""})
         imports = [helper.make_opsetid("", self.opset)] + [helper.make_opsetid(domain, 3 if domain == "ai.onnx.ml" else 1) for domain in others]
-        onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8 if self.opset < 19 else 9),
-                  os.path.join(folder, "model.onnx"))
+        version = 8 if self.opset < 19 else 9 if self.opset < 21 else 10 if self.opset < 23 else 11
+        onnx.save(helper.make_model(graph, functions=self.functions, opset_imports=imports, ir_version=version), os.path.join(folder, "model.onnx"))
         for i, array in enumerate(self.data):
             with open(os.path.join(data, f"input_{i}.pb"), "wb") as file:
                 file.write(numpy_helper.from_array(array, self.inputs[i].name).SerializeToString())
+
+    # Graphs within this one.
+
+    def inner(self, name):
+        """A graph whose values are its own; it may name those of this one."""
+        self.count += 1
+        return Net(self.opset, self.count + 1, f"{self.prefix}{name}.{self.count}.")
+
+    def graph(self, name, inputs, outputs):
+        """As an attribute: inputs are (name, element type, shape or None); outputs are values, whose types follow."""
+        outputs = [self.op("Identity", value) for value in outputs]
+        return helper.make_graph(self.nodes, name, [helper.make_tensor_value_info(*i) for i in inputs], [onnx.ValueInfoProto(name=o) for o in outputs], self.constants)
+
+    def loop(self, trips, states, step, go=None):
+        """states: (element type, shape, start). step(body, i, *states) gives (new states, what is stacked[, condition]). Results: the last states, then the stacks."""
+        body = self.inner("body")
+        at, goes, names = f"{body.prefix}i", f"{body.prefix}go", [f"{body.prefix}state.{i}" for i in range(len(states))]
+        new, stacked, *condition = step(body, at, *names)
+        inputs = [(at, TensorProto.INT64, []), (goes, TensorProto.BOOL, [])] + [(name, kind, shape) for name, (kind, shape, _) in zip(names, states)]
+        graph = body.graph("body", inputs, [condition[0] if condition else goes, *new, *stacked])
+        made = self.op("Loop", trips, go or self.constant(np.array(True)), *[start for _, _, start in states], outs=len(new) + len(stacked), body=graph)
+        return made if isinstance(made, list) else [made]
+
+    def branch(self, condition, then, other, outs=1):
+        """then(body) and other(body) give one value, or a list of `outs`."""
+        graphs = []
+        for name, make in (("then", then), ("else", other)):
+            body = self.inner(name)
+            made = make(body)
+            graphs.append(body.graph(name, [], made if isinstance(made, list) else [made]))
+        return self.op("If", condition, outs=outs, then_branch=graphs[0], else_branch=graphs[1])
+
+    def scan(self, states, scanned, step, **attributes):
+        """states and scanned: (element type, shape in the body, value). step(body, *states, *slices) gives (new states, what is stacked)."""
+        body = self.inner("scan")
+        names = [f"{body.prefix}taken.{i}" for i in range(len(states) + len(scanned))]
+        new, stacked = step(body, *names)
+        graph = body.graph("scan", [(name, kind, shape) for name, (kind, shape, _) in zip(names, states + scanned)], [*new, *stacked])
+        made = self.op("Scan", *[value for _, _, value in states + scanned], outs=len(new) + len(stacked), body=graph, num_scan_inputs=len(scanned), **attributes)
+        return made if isinstance(made, list) else [made]
 
     # Shapes as the older exporter asks for them.
 
