@@ -61,13 +61,15 @@ typedef struct quantize_context {
     }
 QUANTIZE(float, uint8_t, 0.0f, 255.0f)
 QUANTIZE(float, int8_t, -128.0f, 127.0f)
+QUANTIZE(float, uint16_t, 0.0f, 65535.0f)
+QUANTIZE(float, int16_t, -32768.0f, 32767.0f)
 QUANTIZE(int32_t, uint8_t, 0.0f, 255.0f)
 QUANTIZE(int32_t, int8_t, -128.0f, 127.0f)
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HAS_QUANTIZE_512 __builtin_cpu_supports("avx512f")
-/* quantize_float_uint8_t and quantize_float_int8_t with the same bits: a compiler narrows 16 numbers in many steps. */
-__attribute__((target("avx512f"))) static void quantize_512(const float *x, uint8_t *y, int64_t count,
+/* quantize_float_uint8_t and its like, to bytes or to pairs of them (`wide`), with the same bits: a compiler narrows 16 numbers in many steps. */
+__attribute__((target("avx512f"))) static void quantize_512(const float *x, void *y, bool wide, int64_t count,
                                                             float scale, float zero, float low, float high) {
     const __m512 scales = _mm512_set1_ps(scale), lowest = _mm512_set1_ps(low - zero),
                  highest = _mm512_set1_ps(high - zero), shift = _mm512_set1_ps(zero);
@@ -76,24 +78,27 @@ __attribute__((target("avx512f"))) static void quantize_512(const float *x, uint
         __m512 v = _mm512_div_ps(_mm512_maskz_loadu_ps(there, x + i), scales);
         v = _mm512_min_ps(_mm512_max_ps(v, lowest), highest); /* the right one where a NaN is */
         v = _mm512_add_ps(_mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), shift);
-        _mm512_mask_cvtepi32_storeu_epi8(y + i, there, _mm512_cvttps_epi32(v));
+        const __m512i whole = _mm512_cvttps_epi32(v);
+        if (wide) _mm512_mask_cvtepi32_storeu_epi16((uint16_t *)y + i, there, whole);
+        else _mm512_mask_cvtepi32_storeu_epi8((uint8_t *)y + i, there, whole);
     }
 }
 #else
 #define HAS_QUANTIZE_512 false
-static void quantize_512(const float *x, uint8_t *y, int64_t count, float scale, float zero, float low,
-                         float high) {
-    (void)x, (void)y, (void)count, (void)scale, (void)zero, (void)low, (void)high;
+static void quantize_512(const float *x, void *y, bool wide, int64_t count, float scale, float zero,
+                         float low, float high) {
+    (void)x, (void)y, (void)wide, (void)count, (void)scale, (void)zero, (void)low, (void)high;
 }
 #endif
 
-/* Floats to bytes with one scale, on machines with AVX-512. */
+/* Floats to 8 or 16 bits with one scale, on machines with AVX-512. */
 static void run_floats_512(const quantize_context *context, int64_t first, int64_t count, int64_t channel) {
-    const bool is_signed = context->state->to == OP_INT8;
-    const uint8_t *zeros = context->zero;
-    const float zero = !zeros ? 0 : is_signed ? (float)(int8_t)zeros[channel] : (float)zeros[channel];
-    quantize_512((const float *)context->x + first, (uint8_t *)context->y + first, count,
-                 context->scale[channel], zero, is_signed ? -128.0f : 0.0f, is_signed ? 127.0f : 255.0f);
+    const op_dtype to = context->state->to;
+    const bool wide = to == OP_INT16 || to == OP_UINT16;
+    const float low = to == OP_INT8 ? -128.0f : to == OP_INT16 ? -32768.0f : 0.0f;
+    const float zero = context->zero ? (float)(int64_t)rt_integer_load(to, context->zero, channel) : 0;
+    quantize_512((const float *)context->x + first, (uint8_t *)context->y + (wide ? 2 : 1) * first, wide,
+                 count, context->scale[channel], zero, low, low + (wide ? 65535.0f : 255.0f));
 }
 
 /* ---- from integers ------------------------------------------------------------------------------------- */
@@ -120,6 +125,8 @@ static void run_floats_512(const quantize_context *context, int64_t first, int64
     }
 DEQUANTIZE(uint8_t, int32_t)
 DEQUANTIZE(int8_t, int32_t)
+DEQUANTIZE(uint16_t, int32_t)
+DEQUANTIZE(int16_t, int32_t)
 DEQUANTIZE(int32_t, int64_t)
 
 /* ---- both ---------------------------------------------------------------------------------------------- */
@@ -129,11 +136,15 @@ static void run_piece(const quantize_context *context, int64_t first, int64_t co
     if (to == OP_FLOAT) {
         if (from == OP_UINT8) run_from_uint8_t(context, first, count, channel);
         else if (from == OP_INT8) run_from_int8_t(context, first, count, channel);
+        else if (from == OP_UINT16) run_from_uint16_t(context, first, count, channel);
+        else if (from == OP_INT16) run_from_int16_t(context, first, count, channel);
         else run_from_int32_t(context, first, count, channel);
     } else if (from == OP_FLOAT) {
         if (HAS_QUANTIZE_512 && !context->state->each) run_floats_512(context, first, count, channel);
         else if (to == OP_UINT8) run_float_uint8_t(context, first, count, channel);
-        else run_float_int8_t(context, first, count, channel);
+        else if (to == OP_INT8) run_float_int8_t(context, first, count, channel);
+        else if (to == OP_UINT16) run_float_uint16_t(context, first, count, channel);
+        else run_float_int16_t(context, first, count, channel);
     } else {
         if (to == OP_UINT8) run_int32_t_uint8_t(context, first, count, channel);
         else run_int32_t_int8_t(context, first, count, channel);
@@ -249,14 +260,15 @@ static base_status run_general(const rt_prepared *prepared, const op_tensor *inp
     return BASE_OK;
 }
 
-/* What the loops above are made for: 8-bit integers, and int32 where they come from, with one float scale a row. */
+/* What the loops above are made for: integers of 8 bits, or of 16 beside floats, and int32 where they come from, with one float scale a row. */
 static bool is_usual(const op_call *call) {
     const bool quantize = call->code == OP_QUANTIZE_LINEAR;
     const op_dtype whole = quantize ? call->outputs[0].type.dtype : call->inputs[0].type.dtype;
     const op_dtype real = quantize ? call->inputs[0].type.dtype : call->outputs[0].type.dtype;
     const int64_t precision = op_attribute_integer(&call->attributes, "precision", OP_NONE);
     return call->inputs[1].type.dtype == OP_FLOAT && (precision == OP_NONE || precision == OP_FLOAT) &&
-           (whole == OP_INT8 || whole == OP_UINT8 || (!quantize && whole == OP_INT32)) &&
+           (whole == OP_INT8 || whole == OP_UINT8 || (!quantize && whole == OP_INT32) ||
+            (real == OP_FLOAT && (whole == OP_INT16 || whole == OP_UINT16))) &&
            (real == OP_FLOAT || (quantize && real == OP_INT32)) &&
            op_attribute_integer(&call->attributes, "block_size", 0) == 0;
 }

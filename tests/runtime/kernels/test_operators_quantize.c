@@ -67,7 +67,11 @@ static op_tensor *add_random(fixture *f, op_dtype dtype, const op_shape *shape, 
                              test_random *random) {
     op_tensor *made = add(f, dtype, shape);
     for (int64_t i = 0, count = test_elements(made); i < count; i++) {
-        const double whole = (double)test_random_below(random, 256) - (dtype == OP_INT8 ? 128 : 0);
+        const bool pair = dtype == OP_INT16 || dtype == OP_UINT16,
+                   negative = dtype == OP_INT8 || dtype == OP_INT16;
+        const double values = pair ? 65536 : 256;
+        const double whole =
+            (double)test_random_below(random, (uint64_t)values) - (negative ? values / 2 : 0);
         const double real = scale ? 0.001 * (1 + (double)test_random_below(random, 3000))
                                   : 0.25 * ((double)test_random_below(random, 2400) - 1200);
         const double wide = (double)test_random_below(random, 2000) - 1000;
@@ -80,8 +84,14 @@ static op_dtype any_byte(test_random *random) {
     return test_random_below(random, 2) ? OP_INT8 : OP_UINT8;
 }
 
+static op_dtype any_code(test_random *random) {
+    const op_dtype kinds[] = {OP_INT8, OP_UINT8, OP_INT16, OP_UINT16};
+    return kinds[test_random_below(random, 4)];
+}
+
 static double saturate(double value, op_dtype dtype) {
-    const double low = dtype == OP_INT8 ? -128 : 0, high = dtype == OP_INT8 ? 127 : 255;
+    const double low = dtype == OP_INT8 ? -128 : dtype == OP_INT16 ? -32768 : 0;
+    const double high = low + (dtype == OP_INT16 || dtype == OP_UINT16 ? 65535 : 255);
     return value < low ? low : value > high ? high : value;
 }
 
@@ -99,7 +109,7 @@ static void quantising_follows_its_definition(void **state) {
                 test_random_below(&random, 25) ? 1 + test_random_below(&random, round % 50 ? 5 : 40) : 0;
         }
         const bool wide = test_random_below(&random, 3) == 0;
-        const op_dtype low = any_byte(&random), from = back   ? (wide ? OP_INT32 : low)
+        const op_dtype low = any_code(&random), from = back   ? (wide ? OP_INT32 : low)
                                                        : wide ? OP_INT32
                                                               : OP_FLOAT;
         add_random(&f, from, &shape, false, &random);
@@ -143,6 +153,14 @@ static void what_has_no_integer_saturates(void **state) {
     apply_well(&f);
     const int8_t want[] = {-128, 127, -128, 127, 100};
     assert_memory_equal(f.outputs[0].data, want, sizeof want);
+    base_arena_free(&f.arena);
+    f = begin(OP_QUANTIZE_LINEAR);
+    memcpy(add(&f, OP_FLOAT, &five)->data, values, sizeof values);
+    *(float *)add(&f, OP_FLOAT, &scalar)->data = 1;
+    *(uint16_t *)add(&f, OP_UINT16, &scalar)->data = 60000;
+    apply_well(&f);
+    const uint16_t wide[] = {0, 65535, 0, 65535, 60000};
+    assert_memory_equal(f.outputs[0].data, wide, sizeof wide);
     base_arena_free(&f.arena);
 }
 
