@@ -7,8 +7,8 @@
  * with 4 bits element 8 w + j of 64 goes to place 8 j + w.
  *
  * A few rows are bound by reading the weights: each word is unpacked in registers and used at once, and the zero points come in
- * beside, times the sums of x over blocks. Where the machine multiplies bytes, x is written in digits for weights of 4 bits
- * (digits.h). More rows are worth unpacking some columns into memory: as bytes, for products of integers, where the machine is
+ * beside, times the sums of x over blocks. Where the machine multiplies bytes, x is written in digits for weights of 4 bits, and of 8 where
+ * the file permits fewer than three (digits.h). More rows are worth unpacking some columns into memory: as bytes, for products of integers, where the machine is
  * faster with these (digit_tiles.h); or as the left matrix of the tiles
  * of the float product; the rows of x are their panels. With groups of the file's own (g_idx), a column is unpacked element by
  * element.
@@ -36,14 +36,15 @@ enum {
     LANES = 8,
     GROUP = LANES * 4, /* bytes */
     FEW_ROWS = 8,
-    FEWEST_NUMBERED = 4,           /* of them, from which on products of bytes are worth unpacking weights */
-    MOST_LANES = 16,               /* of any machine's groups for a few rows */
-    TOGETHER = RT_DIGITS_TOGETHER, /* columns of a few rows */
-    MANY_ROWS = 64,                /* of x, as panels at a time */
-    NUMBERED = 8,                  /* which are written as integers together */
-    COLUMNS = 48,                  /* unpacked at a time: whole tiles of 6 or 12 rows */
-    DEPTH = 128,                   /* of those: whole groups */
-    ZEROS = 512,                   /* blocks whose zero points are unpacked at a time: whole groups, too */
+    FEWEST_NUMBERED = 4, /* of them, from which on products of bytes are worth unpacking weights */
+    MOST_LANES = 16,     /* of any machine's groups for a few rows */
+    TOGETHER = 4,        /* columns of a few rows */
+    NEAR = 1 << 16,      /* bytes of weights that the nearest caches keep for the next row */
+    MANY_ROWS = 64,      /* of x, as panels at a time */
+    NUMBERED = 8,        /* which are written as integers together */
+    COLUMNS = 48,        /* unpacked at a time: whole tiles of 6 or 12 rows */
+    DEPTH = 128,         /* of those: whole groups */
+    ZEROS = 512,         /* blocks whose zero points are unpacked at a time: whole groups, too */
     LEVELS = 16
 };
 
@@ -55,7 +56,7 @@ typedef struct bits_state {
     int bits, shift;                      /* block_bytes is 1 << shift */
     bool zeros_real, zeros_packed, bias, grouped;
     bool levelled; /* weights are the numbers of levels */
-    bool digits;   /* a few rows are split into digits, where they can */
+    int digits;    /* into so many a few rows are split, where they can; 0: into none */
     float levels[LEVELS];
     int lanes;                /* of the groups into which a few rows are split */
     bool shares;              /* sums of one row become shares of words: see columns_512 */
@@ -75,6 +76,7 @@ typedef struct bits_context {
     float *split;          /* rows of x, filled up with zeros; or some of them, as panels */
     float *sums;           /* of each block of each row */
     bool digits[FEW_ROWS]; /* rows that are split into digits instead */
+    bool coded;            /* all are */
     int64_t row, count;    /* the rows of which there are panels */
     bool *finite;          /* of each NUMBERED of them */
     int64_t together;      /* columns that are unpacked at a time for them */
@@ -250,10 +252,12 @@ DOTS(levels, 4, 4, true)
 #include "runtime/kernels/portable/matmul_bits_512.h"
 #endif
 
-/* The functions for TOGETHER columns and for one, and the lanes of their groups. */
-static void choose_dots(bits_state *s) {
+/* The functions for TOGETHER columns and for one, and the lanes of their groups; after choose_numbers. */
+static void choose_dots(bits_state *s, bool any_machine) {
     s->lanes = LANES;
-    s->digits = s->bits == 4 && !s->levelled && rt_digits_run_here();
+    const int digits = any_machine ? 3 : s->numbers.digits;
+    const bool formed = s->bits == 4 || (s->bits == 8 && digits < 3);
+    s->digits = formed && !s->levelled && !s->zeros_real && rt_digits_run_here() ? digits : 0;
     s->several = s->levelled ? dots_levels_4 : s->bits == 2 ? dots_2_4 : s->bits == 4 ? dots_4_4 : dots_8_4;
     s->one = s->levelled ? dots_levels_1 : s->bits == 2 ? dots_2_1 : s->bits == 4 ? dots_4_1 : dots_8_1;
 #ifdef OURO_MATMUL_BITS_512_H
@@ -271,19 +275,6 @@ static void choose_dots(bits_state *s) {
 #endif
 }
 
-/* The same of a row in digits. Without zero points of their own, weights are centred. */
-RT_CLONES_FUSED static void dots_of_digits(const float *x, const float *sums, const column_part *columns,
-                                           int count, int64_t blocks, int shift, bool centred, float *y) {
-    rt_digits_column parts[TOGETHER] = {{0}};
-    for (int c = 0; c < count; c++) parts[c] = (rt_digits_column){columns[c].weights, columns[c].scales};
-    rt_digits_dots(x, parts, count, blocks << shift, shift, centred, y);
-    for (int c = 0; c < count && !centred; c++) {
-        reals beside = {0};
-        subtract_zeros(columns + c, sums, blocks, &beside);
-        y[c] += sum_of(&beside);
-    }
-}
-
 /* Columns `column`, `column` + step and so on, `count` of them: one, or TOGETHER. `same`: the zero points of all columns, if they
  * have none of their own. */
 static void few_columns(const bits_context *c, int64_t column, int64_t step, int64_t count,
@@ -294,17 +285,16 @@ static void few_columns(const bits_context *c, int64_t column, int64_t step, int
     for (int64_t from = 0; from < s->blocks; from += ZEROS) {
         const int64_t some = s->blocks - from < ZEROS ? s->blocks - from : ZEROS;
         for (int64_t i = 0; i < count; i++) {
-            const int64_t block = (column + i * step) * s->blocks + from;
+            const int64_t at = column + i * step, block = at * s->blocks + from;
             parts[i] =
                 (column_part){c->weights + block * s->block_bytes, c->scales + block, same ? same : zeros[i]};
-            for (int64_t b = 0; b < some && !same; b++) zeros[i][b] = zero_of(c, column + i * step, from + b);
+            for (int64_t b = 0; b < some && !same; b++) zeros[i][b] = zero_of(c, at, from + b);
         }
         for (int64_t row = 0; row < s->rows; row++) {
-            /* Either form of x takes as many bytes for a number of weights. */
             const float *x = c->split + row * s->split_row + from * s->block,
                         *sums = c->sums + row * s->blocks + from;
-            if (c->digits[row]) dots_of_digits(x, sums, parts, (int)count, some, s->shift, same != NULL, y);
-            else (count == 1 ? s->one : s->several)(x, sums, parts, some, s->shift, s->levels, y);
+            if (c->digits[row]) continue;
+            (count == 1 ? s->one : s->several)(x, sums, parts, some, s->shift, s->levels, y);
             for (int64_t i = 0; i < count; i++) {
                 const int64_t at = column + i * step;
                 float *to = c->y + row * s->columns + at;
@@ -347,6 +337,23 @@ static void columns_of_one_512(const bits_context *c, int64_t begin, int64_t end
 }
 #endif
 
+/* Columns [begin, end) of the rows in digits, some at a time, so that the next row finds their weights near. */
+static void columns_of_digits(const bits_context *c, int64_t begin, int64_t end) {
+    const bits_state *s = c->state;
+    const rt_digits_weights weights = {c->weights, c->scales, c->zeros, s->blocks, s->shift};
+    const int64_t near = NEAR / (s->blocks << s->shift), least = near < TOGETHER ? TOGETHER : near,
+                  each = s->rows == 1 ? end - begin : least;
+    for (int64_t from = begin, to; from < end; from = to) {
+        to = end - from < each ? end : from + each;
+        for (int64_t row = 0; row < s->rows; row++) {
+            if (!c->digits[row]) continue;
+            rt_digits_columns(c->split + row * s->split_row, (rt_digits_form){s->bits, s->digits},
+                              c->sums + row * s->blocks, &weights, from, to, s->bias ? c->bias : NULL,
+                              c->y + row * s->columns);
+        }
+    }
+}
+
 /* Columns that are computed together lie far apart: memory is read from front to back in several places, where a processor reads
  * ahead by itself. */
 static void columns_of_few(void *user, int64_t begin, int64_t end) {
@@ -358,6 +365,8 @@ static void columns_of_few(void *user, int64_t begin, int64_t end) {
         return;
     }
 #endif
+    columns_of_digits(c, begin, end);
+    if (c->coded) return;
     const int64_t each = (end - begin) / TOGETHER;
     const bool own = s->zeros_packed || s->zeros_real;
     float zeros[ZEROS];
@@ -402,12 +411,14 @@ static void split_rows(bits_context *c) {
     const int64_t each = 32 / s->bits;
     const bool own = s->zeros_packed || s->zeros_real;
     for (int64_t j = 0; j < each; j++) factors[j] = s->levelled ? 1 : split_factor(j, s->bits);
+    c->coded = true;
     for (int64_t row = 0; row < s->rows; row++) {
         const float *from = c->x + row * s->depth;
         float *to = c->split + row * s->split_row;
         c->digits[row] =
-            s->digits &&
-            rt_digits_split(from, s->depth, s->split_row * (int64_t)sizeof *to / RT_DIGITS_GROUP, to);
+            s->digits && rt_digits_split(from, s->depth, (rt_digits_form){s->bits, s->digits},
+                                         s->split_row * (int64_t)sizeof *to / rt_digits_group(s->bits), to);
+        c->coded = c->coded && c->digits[row];
         if (!c->digits[row]) split_row(s, factors, from, to);
         for (int64_t b = 0; b < s->blocks && (own || !c->digits[row]); b++) {
             const int64_t rest = s->depth - b * s->block;
@@ -687,7 +698,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
-/* Whether many rows become integers, and of how many digits. Beside weights that lost as much themselves (passes/graph/quantize_weights.c) fewer
+/* Whether rows become integers, and of how many digits. Beside weights that lost as much themselves (passes/graph/quantize_weights.c) fewer
  * digits are not seen: what one digit costs is a tenth of what weights of 4 bits cost, and two a hundredth with 8 bits. A file permits
  * them by its accuracy level. Otherwise x is to be as good as in float. That is three digits beside weights of 4 bits. Beside 8 bits
  * their rounding weighs as much as that of all sums: such products stay in float. So do those of a plan for any machine that would be seen to
@@ -770,8 +781,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     s->padded = (s->blocks * s->block_bytes + group - 1) / group * (group * 8 / s->bits);
     s->split_row =
         (s->padded + RT_DIGITS_WEIGHTS * 2 - 1) / (RT_DIGITS_WEIGHTS * 2) * (RT_DIGITS_WEIGHTS * 2);
-    choose_dots(s);
     choose_numbers(s, &call->attributes, environment->portable_only);
+    choose_dots(s, environment->portable_only);
     bool fits = add_rows(s, few, total);
     if (s->dtype != OP_FLOAT) {
         fits = fits && add_floats(s->rows, s->depth, &s->x_bytes, total) &&

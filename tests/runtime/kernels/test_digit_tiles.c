@@ -281,9 +281,9 @@ static void operators_at_every_level(void **state) {
     (void)state;
     static const int levels[] = {0, 1, 2, 3, 4, -1};
     uint64_t seed = 77;
-    for (int round = 0; round < 72; round++) {
+    for (int round = 0; round < 120; round++) {
         const int bits = round % 2 ? 8 : 4, level = levels[round / 2 % 6];
-        product p = {.rows = round < 3 ? 127 + round : random_range(&seed, 1, round % 4 ? 150 : 9),
+        product p = {.rows = round < 3 ? 127 + round : random_range(&seed, 1, round / 4 % 2 ? 150 : 9),
                      .depth = random_range(&seed, 1, round % 7 ? 200 : 500),
                      .columns = random_range(&seed, 1, 100),
                      .block = 16 << random_range(&seed, 0, 4),
@@ -307,10 +307,14 @@ static void operators_without_numbers(void **state) {
     static const float odd[] = {INFINITY, -INFINITY, NAN};
     uint64_t seed = 3;
     for (int round = 0; round < 12; round++) {
-        product p = {
-            .rows = 9 + 11 * round, .depth = 70, .columns = 37, .block = 32, .bits = round % 2 ? 8 : 4};
+        product p = {.rows = round % 3 ? 9 + 11 * round : 1 + round / 3, /* a few, too */
+                     .depth = 70,
+                     .columns = 37,
+                     .block = 32,
+                     .bits = round % 2 ? 8 : 4};
         product_begin(&p, round / 2 % 3, &seed);
-        for (int i = 0; i < 3; i++) p.x[random_range(&seed, 0, p.rows * p.depth - 1)] = odd[(round + i) % 3];
+        for (int i = 0; i < (round % 3 ? 3 : 1); i++)
+            p.x[random_range(&seed, 0, p.rows * p.depth - 1)] = odd[(round + i) % 3];
         size_t scratch;
         float *y = operator_result(&p, 4, 1, &scratch);
         for (int64_t r = 0; r < p.rows; r++) {
@@ -328,7 +332,9 @@ static void operators_without_numbers(void **state) {
                     sum += row.x[k] * (p.scales[c * p.blocks + b] * (code - zero_of(&p, c, b)));
                 }
                 const double found = y[r * p.columns + c];
-                assert_true(isnan(sum) ? isnan(found) : found == sum);
+                /* Beside a few rows zero points come in apart, so that an infinity may become what is no number. */
+                if (p.rows <= 8) assert_false(isfinite(found));
+                else assert_true(isnan(sum) ? isnan(found) : found == sum);
             }
         }
         free(y);
