@@ -14,6 +14,7 @@ import architecture_bits
 import architecture_decoding
 import architecture_detectors
 import architecture_exporters
+import architecture_fields
 import architecture_images
 import architecture_optimized
 import architecture_readers
@@ -25,7 +26,7 @@ from architecture_net import Net
 
 
 def main():
-    models = {**architecture_images.MODELS, **architecture_sequences.MODELS, **architecture_detectors.MODELS, **architecture_vision.MODELS, **architecture_sound.MODELS, **architecture_bits.MODELS, **architecture_tables.MODELS, **architecture_readers.MODELS, **architecture_decoding.MODELS, **architecture_optimized.MODELS, **architecture_exporters.MODELS}
+    models = {**architecture_images.MODELS, **architecture_sequences.MODELS, **architecture_detectors.MODELS, **architecture_vision.MODELS, **architecture_sound.MODELS, **architecture_bits.MODELS, **architecture_tables.MODELS, **architecture_readers.MODELS, **architecture_decoding.MODELS, **architecture_optimized.MODELS, **architecture_exporters.MODELS, **architecture_fields.MODELS}
     for name in sys.argv[2:] or models:
         function, opset = models[name]
         net = Net(opset)
