@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ngrams.c: TfIdfVectorizer on integers or strings: how often each n-gram of a pool occurs in a row, items of an n-gram standing
- * up to max_skip_count apart, all at the same distance. Single items are counted once, whatever the skips. */
+ * up to max_skip_count apart, all at the same distance. Single items are counted once, whatever the skips. The pool is a hash table, made when a
+ * session is: a vocabulary has ten thousands of n-grams. */
 #include "runtime/kernels/portable/kernels.h"
 #include <inttypes.h>
 #include <string.h>
 
 typedef enum weighting { COUNTS, WEIGHTS, PRODUCTS } weighting;
+
+/* An n-gram of the pool: its items begin at `from`; `next` is the next one of equal items, -1 after the last. */
+typedef struct ngram {
+    size_t from;
+    int64_t size, next;
+} ngram;
 
 typedef struct ngram_state {
     const int64_t *pool, *starts, *indexes;
@@ -15,6 +22,9 @@ typedef struct ngram_state {
     int64_t least, most, skips, rows, columns, width;
     weighting weighting;
     bool wide;
+    const ngram *grams;
+    size_t slots;   /* a power of two */
+    int64_t *table; /* the first of equal n-grams, -1 where there is none */
 } ngram_state;
 
 static bool is_item(const ngram_state *state, const void *data, int64_t at, size_t member) {
@@ -33,38 +43,117 @@ static void count_gram(const ngram_state *state, size_t gram, float *to) {
     *at = state->weighting == WEIGHTS ? weight : *at + weight;
 }
 
+static uint64_t hash_with(uint64_t hash, int64_t item) {
+    return base_mix(hash ^ (uint64_t)item);
+}
+
+static uint64_t hash_with_text(uint64_t hash, const op_string *text) {
+    return base_hash(text->data, text->length, hash);
+}
+
+/* Of the n items from `at` on, `distance` apart, in the data. */
+static uint64_t hash_of_items(const ngram_state *state, const void *data, int64_t at, int64_t n,
+                              int64_t distance) {
+    uint64_t hash = (uint64_t)n;
+    for (int64_t k = 0; k < n; k++, at += distance) {
+        if (state->words) hash = hash_with_text(hash, (const op_string *)data + at);
+        else hash = hash_with(hash, state->wide ? ((const int64_t *)data)[at] : ((const int32_t *)data)[at]);
+    }
+    return hash;
+}
+
+/* The same of an n-gram. */
+static uint64_t hash_of_gram(const ngram_state *state, const ngram *gram) {
+    uint64_t hash = (uint64_t)gram->size;
+    for (size_t i = gram->from; i < gram->from + (size_t)gram->size; i++)
+        hash = state->words ? hash_with_text(hash, state->words + i) : hash_with(hash, state->pool[i]);
+    return hash;
+}
+
+static bool same_grams(const ngram_state *state, const ngram *a, const ngram *b) {
+    if (a->size != b->size) return false;
+    for (size_t i = 0; i < (size_t)a->size; i++) {
+        if (!state->words && state->pool[a->from + i] != state->pool[b->from + i]) return false;
+        if (state->words && !is_item(state, state->words, (int64_t)(a->from + i), b->from + i)) return false;
+    }
+    return true;
+}
+
+static bool is_gram(const ngram_state *state, const ngram *gram, const void *data, int64_t at, int64_t n,
+                    int64_t distance) {
+    if (gram->size != n) return false;
+    for (int64_t k = 0; k < n; k++)
+        if (!is_item(state, data, at + k * distance, gram->from + (size_t)k)) return false;
+    return true;
+}
+
 /* Counts the n-grams of size n in one row, whose items are `distance` apart. */
 static void count_size(const ngram_state *state, const void *data, int64_t row, int64_t n, int64_t distance,
                        float *to) {
-    const size_t begin = (size_t)state->starts[n - 1],
-                 end = (size_t)n < state->sizes ? (size_t)state->starts[n] : state->pool_count;
-    size_t before = 0; /* n-grams of smaller sizes in the pool */
-    for (int64_t k = 1; k < n; k++) before += (size_t)(state->starts[k] - state->starts[k - 1]) / (size_t)k;
     for (int64_t first = 0; first + (n - 1) * distance < state->columns; first++) {
-        for (size_t gram = begin, number = 0; gram + (size_t)n <= end; gram += (size_t)n, number++) {
-            int64_t k = 0;
-            while (k < n &&
-                   is_item(state, data, row * state->columns + first + k * distance, gram + (size_t)k))
-                k++;
-            if (k == n) count_gram(state, before + number, to);
+        const int64_t at = row * state->columns + first;
+        size_t slot = (size_t)hash_of_items(state, data, at, n, distance) & (state->slots - 1);
+        int64_t found;
+        while ((found = state->table[slot]) >= 0 &&
+               !is_gram(state, &state->grams[found], data, at, n, distance))
+            slot = (slot + 1) & (state->slots - 1);
+        for (; found >= 0; found = state->grams[found].next) count_gram(state, (size_t)found, to);
+    }
+}
+
+typedef struct ngram_job {
+    const ngram_state *state;
+    const void *data;
+    float *y;
+} ngram_job;
+
+static void count_rows(void *user, int64_t begin, int64_t end) {
+    const ngram_job *job = user;
+    const ngram_state *state = job->state;
+    for (int64_t row = begin; row < end; row++) {
+        float *to = job->y + row * state->width;
+        if (state->width) memset(to, 0, (size_t)state->width * sizeof *to);
+        for (int64_t n = state->least; n <= state->most; n++) {
+            for (int64_t distance = 1; distance <= (n == 1 ? 1 : state->skips + 1); distance++)
+                count_size(state, job->data, row, n, distance, to);
         }
     }
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
+    enum { OF_ITEM = 32 /* what one costs, beside the elements of a result */ };
     (void)scratch;
     (void)report;
     const ngram_state *state = prepared->state;
-    if (outputs[0].bytes) memset(outputs[0].data, 0, outputs[0].bytes);
-    for (int64_t row = 0; row < state->rows; row++) {
-        float *to = (float *)outputs[0].data + row * state->width;
-        for (int64_t n = state->least; n <= state->most; n++) {
-            for (int64_t distance = 1; distance <= (n == 1 ? 1 : state->skips + 1); distance++)
-                count_size(state, inputs[0].data, row, n, distance, to);
-        }
-    }
+    ngram_job job = {state, inputs[0].data, outputs[0].data};
+    rt_parallel(prepared->threads, state->rows, OF_ITEM * state->columns + state->width, count_rows, &job);
     return BASE_OK;
+}
+
+/* The table of `count` n-grams, the sizes of which begin at state->starts. Of equal ones the first stands in the table, and the others follow it in order. */
+static bool make_table(ngram_state *state, size_t count, base_arena *arena) {
+    ngram *grams = BASE_ARRAY(arena, ngram, count + 1);
+    state->slots = 2;
+    while (state->slots / 2 < count) state->slots *= 2;
+    state->table = BASE_ARRAY(arena, int64_t, state->slots);
+    if (!grams || !state->table) return false;
+    for (size_t i = 0; i < state->slots; i++) state->table[i] = -1;
+    size_t made = 0;
+    for (size_t n = 1; n <= state->sizes; n++) {
+        const size_t end = n < state->sizes ? (size_t)state->starts[n] : state->pool_count;
+        for (size_t from = (size_t)state->starts[n - 1]; from + n <= end; from += n)
+            grams[made++] = (ngram){from, (int64_t)n, -1};
+    }
+    state->grams = grams;
+    for (size_t i = made; i-- > 0;) {
+        size_t slot = (size_t)hash_of_gram(state, &grams[i]) & (state->slots - 1);
+        while (state->table[slot] >= 0 && !same_grams(state, &grams[state->table[slot]], &grams[i]))
+            slot = (slot + 1) & (state->slots - 1);
+        grams[i].next = state->table[slot];
+        state->table[slot] = (int64_t)i;
+    }
+    return true;
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
@@ -117,6 +206,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
             return base_fail(report, BASE_INVALID, "ngram_indexes has %" PRId64, state->indexes[i]);
     if (!weights) state->weights = NULL;
     if (state->skips > state->columns) state->skips = state->columns;
+    if (!make_table(state, grams, arena)) return base_fail_memory(report);
     prepared->state = state;
     prepared->run = run;
     return BASE_OK;

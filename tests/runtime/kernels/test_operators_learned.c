@@ -317,9 +317,68 @@ static void test_ngrams(void **state) {
     }
 }
 
+/* Pools of pairs and triples, some of which stand there twice, against a search through all of the pool. */
+static void test_pools(void **state) {
+    (void)state;
+    enum { COLUMNS = 14, POOL = 200, KINDS = 5 };
+    test_random random = {2026};
+    for (int round = 0; round < 60; round++) {
+        const int64_t counts[] = {(int64_t)test_random_below(&random, 8),
+                                  (int64_t)test_random_below(&random, 20),
+                                  (int64_t)test_random_below(&random, 20)};
+        const int64_t starts[] = {0, counts[0], counts[0] + 2 * counts[1]};
+        const int64_t grams = counts[0] + counts[1] + counts[2], items = starts[2] + 3 * counts[2];
+        int64_t pool[POOL], indexes[POOL];
+        float weights[POOL];
+        for (int64_t i = 0; i < items; i++) pool[i] = (int64_t)test_random_below(&random, KINDS);
+        for (int64_t i = 0; i < grams; i++) {
+            indexes[i] = (int64_t)test_random_below(&random, 30);
+            weights[i] = 0.5f * (float)(1 + test_random_below(&random, 6));
+        }
+        if (!grams) continue;
+        const int64_t least = 1 + (int64_t)test_random_below(&random, 3),
+                      most = least + (int64_t)test_random_below(&random, (uint64_t)(4 - least)),
+                      skips = (int64_t)test_random_below(&random, 4);
+        application app;
+        application_init(&app, OP_TF_IDF_VECTORIZER);
+        int64_t *x = application_input(&app, OP_INT64, 2, DIMS(ROWS, COLUMNS));
+        for (int64_t i = 0; i < ROWS * COLUMNS; i++) x[i] = (int64_t)test_random_below(&random, KINDS);
+        application_text(&app, "mode", "TFIDF");
+        application_integer(&app, "min_gram_length", least);
+        application_integer(&app, "max_gram_length", most);
+        application_integer(&app, "max_skip_count", skips);
+        application_integers(&app, "ngram_counts", 3, starts);
+        application_integers(&app, "ngram_indexes", (size_t)grams, indexes);
+        application_integers(&app, "pool_int64s", (size_t)items, pool);
+        app.attributes[app.call.attributes.count++] = (op_attribute){
+            .name = "weights", .kind = OP_ATTRIBUTE_FLOATS, .count = (size_t)grams, .as.reals = weights};
+        application_run(&app, "portable.tf_idf", 1 + round % 2);
+        const int64_t width = app.outputs[0].type.shape.dims[1];
+        for (int64_t row = 0; row < ROWS; row++) {
+            float wanted[30] = {0};
+            for (int64_t n = least, first = 0; n <= 3; n++) {
+                first = n == 1 ? 0 : n == 2 ? counts[0] : counts[0] + counts[1];
+                for (int64_t apart = 1; n <= most && apart <= (n == 1 ? 1 : skips + 1); apart++)
+                    for (int64_t at = 0; at + (n - 1) * apart < COLUMNS; at++)
+                        for (int64_t g = 0; g < counts[n - 1]; g++) {
+                            bool same = true;
+                            for (int64_t k = 0; k < n; k++)
+                                same = same &&
+                                       x[row * COLUMNS + at + k * apart] == pool[starts[n - 1] + g * n + k];
+                            if (same) wanted[indexes[first + g]] += weights[first + g];
+                        }
+            }
+            for (int64_t i = 0; i < width; i++)
+                assert_true(test_real(&app.outputs[0], row * width + i) == (double)wanted[i]);
+        }
+        application_free(&app);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trees), cmocka_unit_test(test_deep_trees), cmocka_unit_test(test_hostile_trees),
-        cmocka_unit_test(test_keys),  cmocka_unit_test(test_coupling),   cmocka_unit_test(test_ngrams)};
+        cmocka_unit_test(test_pools),         cmocka_unit_test(test_trees), cmocka_unit_test(test_deep_trees),
+        cmocka_unit_test(test_hostile_trees), cmocka_unit_test(test_keys),  cmocka_unit_test(test_coupling),
+        cmocka_unit_test(test_ngrams)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
