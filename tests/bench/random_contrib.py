@@ -481,7 +481,7 @@ def padded_transposed(d):
 def experts(quantised):
     """Of what ONNX Runtime's CPU has: SwiGLU with alternating rows, no third product."""
     def make(d):
-        number, rows, bits = d.number(1, 5), d.number(1, 5), d.pick([4, 8])
+        number, rows, bits = d.number(1, 5), d.number(1, 40) if d.maybe() else d.number(1, 5), d.pick([4, 8])
         wide, inner = (32 * d.number(1, 3), 32 * d.number(1, 2)) if quantised else (d.number(1, 9), d.number(1, 7))
         act = d.pick(["relu", "gelu", "silu", "identity", "swiglu"])
         attributes = {"k": d.number(1, number), "activation_type": act, "normalize_routing_weights": d.number(0, 1)}

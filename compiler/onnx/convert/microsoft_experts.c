@@ -3,7 +3,8 @@
  *
  * They become a Loop over the experts. It scans their weights, so that those of an expert are read where they lie, and carries the sum of
  * what they give. In its body an If leaves out an expert that no row has chosen: a decoder's token reads the weights of its own experts only.
- * Where some row has chosen it, all rows go through it, and those that have not count nothing: every shape is known.
+ * Where some row has chosen it, few rows go through it all, and those that have not chosen it count nothing. Of many rows those that have come first, in
+ * blocks of as many as an expert has on average, and a Loop takes the blocks in which there are any: every shape is known.
  *
  * What the pages of ContribOperators.md leave open is as in ONNX Runtime: weights of the chosen are taken from a softmax over all experts;
  * "gelu" is its approximation by tanh. */
@@ -14,6 +15,8 @@
 static const op_attributes NONE = {0};
 
 enum { GATE, LINEAR, LAST, PRODUCTS };
+
+enum { FEW_ROWS = 8 };
 
 /* A product x W^T + b. Values have the experts as their first axis, or are those of one expert. */
 typedef struct product {
@@ -86,9 +89,9 @@ static ir_value *activated(const import_node *n, ir_value *x) {
                : NULL;
 }
 
-static ir_value *through_expert(const import_node *n, const mixture *m, const product *products) {
-    ir_value *gate = multiply(n, m, &products[GATE], m->x), *linear = NULL;
-    if (products[LINEAR].weights) linear = multiply(n, m, &products[LINEAR], m->x);
+static ir_value *through_expert(const import_node *n, const mixture *m, const product *products, ir_value *x) {
+    ir_value *gate = multiply(n, m, &products[GATE], x), *linear = NULL;
+    if (products[LINEAR].weights) linear = multiply(n, m, &products[LINEAR], x);
     if (m->swiglu) gate = gated(n, gate, linear);
     else gate = activated(n, gate);
     if (!m->swiglu && products[LINEAR].weights) gate = expr_binary(n, OP_MUL, gate, linear);
@@ -108,6 +111,89 @@ static ir_graph *begin_graph(const import_node *n, const char *name, import_scop
     return graph;
 }
 
+static ir_value *vector_of(const import_node *n, int64_t value) {
+    return import_constant_integers(n, 1, &value);
+}
+
+/* Sizes as vectors of one element: passes find them where the number of rows is known. */
+typedef struct block_sizes {
+    ir_value *rows, *block, *blocks;
+} block_sizes;
+
+/* A block has as many rows as an expert has on average, within bounds. False when memory runs out. */
+static bool size_blocks(const import_node *n, const mixture *m, block_sizes *s) {
+    enum { LEAST = 4, MOST = 32 };
+    s->rows = expr_binary(n, OP_GATHER, expr_unary(n, OP_SHAPE, m->x), vector_of(n, 0));
+    ir_value *each = expr_binary(n, OP_MUL, s->rows, vector_of(n, m->chosen));
+    each = expr_binary(n, OP_MAX, expr_binary(n, OP_DIV, each, vector_of(n, m->experts)), vector_of(n, LEAST));
+    each = expr_binary(n, OP_MIN, expr_binary(n, OP_MIN, each, vector_of(n, MOST)), s->rows);
+    s->block = expr_binary(n, OP_MAX, each, vector_of(n, 1));
+    ir_value *more = expr_binary(n, OP_SUB, s->block, vector_of(n, 1));
+    s->blocks = expr_binary(n, OP_DIV, expr_binary(n, OP_ADD, s->rows, more), s->block);
+    return s->blocks != NULL;
+}
+
+/* Whether rows are worth ordering: there may be more than an expert has at the least. */
+static bool has_blocks(const mixture *m) {
+    const int64_t rows = m->x->type.shape.rank == 2 ? m->x->type.shape.dims[0] : -1;
+    return rows < 0 || rows >= FEW_ROWS;
+}
+
+static ir_value *joined(const import_node *n, uint32_t count, ir_value **parts) {
+    for (uint32_t i = 0; i < count; i++)
+        if (!parts[i]) return NULL;
+    return expr_with_integer(n, OP_CONCAT, "axis", 0, count, parts);
+}
+
+/* The vector, filled up with zeros to whole blocks, and cut into these: [blocks, block], or [blocks, block, 1]. */
+static ir_value *cut(const import_node *n, const block_sizes *s, ir_value *x, bool wide) {
+    ir_value *shape[] = {s->blocks, s->block, vector_of(n, 1)};
+    ir_value *missing = expr_binary(n, OP_SUB, expr_binary(n, OP_MUL, s->blocks, s->block), s->rows);
+    ir_value *both[] = {x, x && missing ? expr_binary(n, OP_EXPAND, expr_number(n, x, 0), missing) : NULL};
+    return expr_binary(n, OP_RESHAPE, joined(n, 2, both), joined(n, wide ? 3 : 2, shape));
+}
+
+/* The rows of x with a share of the expert, in blocks: what each gives is added to the rows of the sum. */
+static ir_value *add_blocks(const import_node *n, const mixture *m, const product *products, ir_value *sum, ir_value *share) {
+    static const op_type iteration = {.dtype = OP_INT64}, condition = {.dtype = OP_BOOL};
+    static const int64_t flat[] = {-1};
+    block_sizes sizes;
+    if (!size_blocks(n, m, &sizes)) return NULL;
+    /* Shares from the largest on: those of other rows are 0. What fills up the last block is row 0, with none. */
+    ir_value *some = expr_reshape(n, share, 1, flat), *top[] = {some, sizes.rows};
+    ir_node *node = some ? import_begin(n, OP_TOP_K, NONE, 2, top) : NULL;
+    ir_value *kept = node ? ir_node_add_output(node, NULL, NULL) : NULL,
+             *places = kept ? ir_node_add_output(node, NULL, NULL) : NULL;
+    if (!places || !import_infer(n->importer, node)) return NULL;
+    ir_value *there = expr_cast(n, expr_binary(n, OP_GREATER, some, expr_number(n, some, 0)), OP_INT64);
+    ir_value *block = expr_reduce(n, OP_REDUCE_MAX, sizes.block, 0, NULL, false),
+             *more = expr_binary(n, OP_SUB, block, import_constant_integer(n, 1)),
+             *count = there ? expr_reduce(n, OP_REDUCE_SUM, there, 0, NULL, false) : NULL;
+    ir_value *inputs[] = {expr_binary(n, OP_DIV, expr_binary(n, OP_ADD, count, more), block), NULL, sum};
+    kept = cut(n, &sizes, kept, true);
+    places = cut(n, &sizes, places, false);
+    if (!inputs[0] || !kept || !places) return NULL;
+    import_scope scope;
+    import_node within;
+    ir_graph *body = begin_graph(n, "blocks", &scope, &within);
+    if (!body || !ir_graph_add_parameter(body, "iteration", &iteration) ||
+        !ir_graph_add_parameter(body, "condition", &condition))
+        return NULL;
+    ir_value *carried = ir_graph_add_parameter(body, "sum", &sum->type);
+    if (!carried) return NULL;
+    ir_value *own = expr_binary(&within, OP_GATHER, kept, body->parameters[0]),
+             *at = expr_binary(&within, OP_GATHER, places, body->parameters[0]);
+    ir_value *x = at ? expr_binary(&within, OP_GATHER, m->x, at) : NULL;
+    ir_value *y = x && own ? expr_binary(&within, OP_MUL, through_expert(&within, m, products, x), own) : NULL;
+    op_attributes attributes = NONE;
+    ir_value *scattered[] = {carried, at ? expr_axis(&within, OP_UNSQUEEZE, at, 1) : NULL, y};
+    if (!scattered[1] || !y || !import_attributes_add_text(n, &attributes, "reduction", "add")) return NULL;
+    ir_value *next = import_make(&within, OP_SCATTER_ND, attributes, 3, scattered);
+    if (!next || !ir_graph_add_result(body, body->parameters[1]) || !ir_graph_add_result(body, next)) return NULL;
+    ir_node *loop = import_begin(n, OP_LOOP, NONE, 3, inputs);
+    return loop && ir_node_add_graph(loop, body) ? ir_node_add_output(loop, NULL, &sum->type) : NULL;
+}
+
 /* If the expert has a share of some row: what it gives is added to the sum. */
 static ir_value *add_expert(const import_node *n, const mixture *m, const product *products, ir_value *sum, ir_value *share) {
     import_scope scopes[2];
@@ -119,8 +205,10 @@ static ir_value *add_expert(const import_node *n, const mixture *m, const produc
                           begin_graph(n, "else_branch", &scopes[1], &within[1])};
     if (!node || !graphs[0] || !graphs[1] || !ir_node_add_graph(node, graphs[0]) || !ir_node_add_graph(node, graphs[1]))
         return NULL;
-    ir_value *y = expr_binary(&within[0], OP_MUL, through_expert(&within[0], m, products), share);
-    y = expr_binary(&within[0], OP_ADD, sum, y);
+    const bool blocks = has_blocks(m);
+    ir_value *y = blocks ? add_blocks(&within[0], m, products, sum, share)
+                         : expr_binary(&within[0], OP_MUL, through_expert(&within[0], m, products, m->x), share);
+    if (!blocks) y = expr_binary(&within[0], OP_ADD, sum, y);
     if (!y || !ir_graph_add_result(graphs[0], y) || !ir_graph_add_result(graphs[1], sum)) return NULL;
     return ir_node_add_output(node, NULL, &sum->type);
 }

@@ -227,7 +227,8 @@ for bits, block, zeros in (0, 0, 0), (4, 0, 0), (4, 0, 1), (4, 16, 1), (8, 32, 0
     for rows, chosen, normalized, act, third, more in (
             (1, 2, 1, 'swiglu', 0, {'swiglu_fusion': 1}), (5, 2, 0, 'swiglu', 0, {'swiglu_fusion': 2, 'swiglu_limit': .4}),
             (5, 1, 0, 'swiglu', 1, {'activation_alpha': 1.702, 'activation_beta': 1., 'swiglu_limit': .5}), (3, 4, 1, 'silu', 1, {}),
-            (5, 2, 1, 'gelu', 0, {}), (2, 3, 0, 'relu', 0, {}), (1, 1, 1, 'identity', 1, {})):
+            (5, 2, 1, 'gelu', 0, {}), (2, 3, 0, 'relu', 0, {}), (1, 1, 1, 'identity', 1, {}),
+            (21, 2, 1, 'silu', 1, {}), (70, 1, 0, 'relu', 0, {})):  # in blocks of rows
         fusion = more.get('swiglu_fusion', 0)
         given, meant = expert_weights(bits, block, zeros)
         if not fusion:
