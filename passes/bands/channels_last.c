@@ -63,7 +63,9 @@ static const rt_kernel *packing_kernel(const ir_node *node, op_call *relaid,
         if (kernel->prefer && kernel->pack && kernel->unpack && rt_kernel_allowed(kernel, environment) &&
             ask(kernel, relaid, environment, arena, &wish))
             break;
-    if (!kernel) return NULL;
+    op_call now;
+    if (!kernel || !ir_node_call(node, arena, &now) || rt_kernel_select(&now, environment) != kernel)
+        return NULL;
     op_tensor *weights = (op_tensor *)&relaid->inputs[1];
     weights->type.layout = OP_LAYOUT_PACKED;
     weights->type.packed_bytes = wish.packed_bytes[1];

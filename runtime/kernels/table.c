@@ -35,7 +35,8 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
     }
     if (code == OP_CONV_TRANSPOSE) { /* as for Conv */
         if (index == 0) return OP_CHOSEN(CONV_TRANSPOSE, &rt_kernel_half_transposed);
-        index--;
+        if (index == 1) return OP_CHOSEN(CONV_TRANSPOSE, &rt_kernel_few_filters);
+        index -= 2;
     }
     if (code == OP_MATMUL || code == OP_GEMM) { /* where they have a wish, they are faster than others */
         /* Asked for by an attribute; then it is wished for before the next. */

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* few_filters.c: Conv with up to eight filters, all of which see all channels, in float: the layer that makes an image or a map of one number, where
- * kernels whose lanes are filters leave most lanes empty.
+/* few_filters.c: Conv and ConvTranspose with up to eight filters, all of which see all channels, in float: the layer that makes an image or a
+ * map of one number, where kernels whose lanes are filters leave most lanes empty.
  *
  * Where channels lie side by side, in blocks of 16 or innermost, lanes are channels: sums of eight points stay in registers, and the lanes of each
  * are added up at the end. On row-major images at strides of 1 and 2 lanes are points of a row, up to eight vectors of which stay in registers; elements beside the
  * image are not read. Up to three filters are made together, so that what is read is used three times. The result is row-major.
  *
- * The weights are brought into the order in which they are used before each run, in scratch. Sums are made in an order that follows from the
- * shapes and the layout alone; products and their sums are rounded once.
+ * The outputs of a ConvTranspose that lie a stride apart see the image through the same elements of the kernel, turned round: they are a
+ * convolution of stride 1, whose window is that part of the kernel. There are as many such parts as the product of the strides. A Conv is one.
+ *
+ * Weights are in the order in which they are used: packed, where they are constant, else brought into it before each run, in scratch. Sums are
+ * made in an order that follows from the shapes and the layout alone; products and their sums are rounded once.
  */
 #include "ir/operators/window.h"
 #include "runtime/kernels/portable/activation.h"
@@ -25,18 +28,30 @@ enum {
     TOGETHER = 3,     /* filters */
     MOST_FILTERS = 8,
     MOST_WIDTH = 32, /* elements of a window's row, where lanes are points */
+    MOST_PHASES = 16,
     DIMENSIONS = 3
 };
 
+/* One of the convolutions that write every step-th output. */
+typedef struct few_phase {
+    int64_t output[DIMENSIONS], kernel[DIMENSIONS], stride[DIMENSIONS], dilation[DIMENSIONS],
+        before[DIMENSIONS];
+    int64_t begin
+        [DIMENSIONS]; /* which element of the whole kernel is its first one, or, turned round, its last */
+    int64_t weights;  /* where its own begin, in floats */
+} few_phase;
+
 typedef struct few_filters {
     int64_t images, channels, filters;
-    int64_t input[DIMENSIONS], output[DIMENSIONS], kernel[DIMENSIONS], stride[DIMENSIONS],
-        dilation[DIMENSIONS], before[DIMENSIONS];
-    op_layout layout; /* of the images */
-    int64_t blocks;   /* of 16 channels; lanes are points: channels */
-    int64_t parts;    /* of the filters */
-    bool bias, residual;
+    int64_t input[DIMENSIONS], output[DIMENSIONS], kernel[DIMENSIONS];
+    int64_t step[DIMENSIONS]; /* from an output of a phase to its next one; of a Conv: 1 */
+    op_layout layout;         /* of the images */
+    int64_t lanes;            /* that are channels: 16, or 1 */
+    int64_t blocks;           /* of so many channels */
+    int64_t parts;            /* of the filters */
+    bool transposed, bias, residual;
     rt_activation activation;
+    few_phase phases[MOST_PHASES]; /* in the order of the first output of each */
 } few_filters;
 
 /* ---- shapes -------------------------------------------------------------------------------------------- */
@@ -49,66 +64,209 @@ static double share_of_lanes(int64_t count) {
     return (double)count / (double)((count + LANES - 1) / LANES * LANES);
 }
 
-/* False where the application is no convolution of this kind, or where lanes that are filters are about as full. */
+static int64_t phases_of(const few_filters *s) {
+    return product(s->step);
+}
+
+/* Floats of the weights of a phase, and of all of them. */
+static int64_t weights_of(const few_filters *s, const int64_t kernel[DIMENSIONS]) {
+    return s->filters * s->blocks * s->lanes * product(kernel);
+}
+
+static bool read_window(const op_call *call, few_filters *s) {
+    few_phase *phase = &s->phases[0];
+    op_window window;
+    if (op_window_read(call, call->inputs[1].type.shape.dims + 2, &window, NULL) != BASE_OK) return false;
+    const op_window three = op_window_of_three(&window);
+    *phase = (few_phase){.weights = 0};
+    for (int i = 0; i < DIMENSIONS; i++) {
+        s->step[i] = 1;
+        s->input[i] = three.input[i];
+        s->output[i] = phase->output[i] = three.output[i];
+        s->kernel[i] = phase->kernel[i] = three.kernel[i];
+        phase->stride[i] = three.stride[i];
+        phase->dilation[i] = three.dilation[i];
+        phase->before[i] = three.before[i];
+    }
+    return true;
+}
+
+/* How many elements of the kernel the outputs see that see element `begin`. */
+static int64_t elements_from(const few_filters *s, int axis, int64_t begin) {
+    return s->kernel[axis] > begin ? (s->kernel[axis] - begin - 1) / s->step[axis] + 1 : 0;
+}
+
+/* The weights of phases lie in the order of their elements of the kernel: where the outputs begin does not change it, which bands of rows
+ * do. */
+static void place_weights(few_filters *s) {
+    int64_t at = 0, begin[DIMENSIONS];
+    for (begin[0] = 0; begin[0] < s->step[0]; begin[0]++) {
+        for (begin[1] = 0; begin[1] < s->step[1]; begin[1]++) {
+            for (begin[2] = 0; begin[2] < s->step[2]; begin[2]++) {
+                for (int64_t p = 0; p < phases_of(s); p++)
+                    if (memcmp(s->phases[p].begin, begin, sizeof begin) == 0) s->phases[p].weights = at;
+                at += s->filters * s->blocks * s->lanes * elements_from(s, 0, begin[0]) *
+                      elements_from(s, 1, begin[1]) * elements_from(s, 2, begin[2]);
+            }
+        }
+    }
+}
+
+static bool read_transposed(const op_call *call, few_filters *s) {
+    op_transposed window;
+    int64_t before[DIMENSIONS];
+    if (!op_transposed_read(call, &window, NULL) || window.group != 1) return false;
+    for (int i = 0; i < DIMENSIONS; i++) {
+        const int at = i - (DIMENSIONS - window.rank);
+        s->input[i] = at < 0 ? 1 : window.input[at];
+        s->output[i] = at < 0 ? 1 : window.output[at];
+        s->kernel[i] = at < 0 ? 1 : window.kernel[at];
+        s->step[i] = at < 0 ? 1 : window.stride[at];
+        before[i] = at < 0 ? 0 : window.before[at];
+        if ((at >= 0 && window.dilation[at] != 1) || before[i] < 0 || s->step[i] > MOST_PHASES) return false;
+    }
+    if (phases_of(s) > MOST_PHASES) return false;
+    for (int64_t p = 0; p < phases_of(s); p++) {
+        const int64_t first[] = {p / s->step[2] / s->step[1], p / s->step[2] % s->step[1], p % s->step[2]};
+        few_phase *phase = &s->phases[p];
+        for (int i = 0; i < DIMENSIONS; i++) {
+            phase->begin[i] = (first[i] + before[i]) % s->step[i];
+            phase->kernel[i] = elements_from(s, i, phase->begin[i]);
+            phase->before[i] = phase->kernel[i] - 1 - (first[i] + before[i] - phase->begin[i]) / s->step[i];
+            phase->stride[i] = phase->dilation[i] = 1;
+            phase->output[i] = s->output[i] > first[i] ? (s->output[i] - first[i] - 1) / s->step[i] + 1 : 0;
+        }
+    }
+    return true;
+}
+
+/* False where the application is no convolution of this kind. */
 static bool read_kind(const op_call *call, op_layout layout, few_filters *shape) {
     const op_type *x = &call->inputs[0].type;
     const op_shape *weights = &call->inputs[1].type.shape;
-    op_window window;
-    if (call->code != OP_CONV || x->dtype != OP_FLOAT || x->shape.rank < 3 ||
+    const bool transposed = call->code == OP_CONV_TRANSPOSE;
+    if (!(transposed || call->code == OP_CONV) || x->dtype != OP_FLOAT || x->shape.rank < 3 ||
         x->shape.rank > 2 + DIMENSIONS || weights->rank != x->shape.rank)
         return false;
     if (!op_shape_known(&x->shape) || !op_shape_known(weights) ||
         op_attribute_integer(&call->attributes, "group", 1) != 1)
         return false;
-    if (op_window_read(call, weights->dims + 2, &window, NULL) != BASE_OK) return false;
-    const op_window three = op_window_of_three(&window);
     const bool points = layout == OP_LAYOUT_ROW_MAJOR;
     if (!points && layout != OP_LAYOUT_NHWC && layout != OP_LAYOUT_NC16) return false;
-    *shape = (few_filters){.images = x->shape.dims[0],
-                           .channels = weights->dims[1],
-                           .filters = weights->dims[0],
-                           .layout = layout,
-                           .bias = op_input_present(call, 2),
-                           .residual = op_input_present(call, 3)};
-    for (int i = 0; i < DIMENSIONS; i++) {
-        shape->input[i] = three.input[i];
-        shape->output[i] = three.output[i];
-        shape->kernel[i] = three.kernel[i];
-        shape->stride[i] = three.stride[i];
-        shape->dilation[i] = three.dilation[i];
-        shape->before[i] = three.before[i];
-    }
-    if (shape->images < 1 || shape->channels < 1 || shape->filters < 1 || shape->filters > MOST_FILTERS ||
-        product(shape->kernel) < 1 || product(shape->output) < 1 || product(shape->input) < 1)
-        return false;
-    const int64_t width = shape->output[DIMENSIONS - 1];
-    if (share_of_lanes(points ? width : shape->channels) * 0.75 < share_of_lanes(shape->filters))
-        return false;
-    /* Of single points, as many filters as a tile of pointwise.c are made there. */
-    if (points && (shape->stride[DIMENSIONS - 1] > 2 || shape->kernel[DIMENSIONS - 1] > MOST_WIDTH ||
-                   (product(shape->kernel) == 1 && shape->filters >= 3)))
-        return false;
-    shape->blocks = points ? shape->channels : (shape->channels + LANES - 1) / LANES;
+    shape->images = x->shape.dims[0];
+    shape->channels = weights->dims[transposed ? 0 : 1];
+    shape->filters = weights->dims[transposed ? 1 : 0];
+    shape->layout = layout;
+    shape->lanes = points ? 1 : LANES;
+    shape->blocks = (shape->channels + shape->lanes - 1) / shape->lanes;
     shape->parts = (shape->filters + TOGETHER - 1) / TOGETHER;
+    shape->transposed = transposed;
+    shape->bias = op_input_present(call, 2);
+    shape->residual = !transposed && op_input_present(call, 3);
+    if (shape->images < 1 || shape->channels < 1 || shape->filters < 1 || shape->filters > MOST_FILTERS ||
+        !(transposed ? read_transposed(call, shape) : read_window(call, shape)))
+        return false;
+    if (product(shape->kernel) < 1 || product(shape->output) < 1 || product(shape->input) < 1) return false;
+    if (transposed) place_weights(shape);
+    if (points && (shape->phases[0].stride[DIMENSIONS - 1] > 2 || shape->kernel[DIMENSIONS - 1] > MOST_WIDTH))
+        return false;
     return rt_activation_read(&call->attributes, &shape->activation);
+}
+
+/* False where lanes that are filters are about as full. */
+static bool is_wanted(const few_filters *shape) {
+    const bool points = shape->layout == OP_LAYOUT_ROW_MAJOR;
+    const int64_t width = shape->phases[0].output[DIMENSIONS - 1];
+    /* Of single points, as many filters as a tile of pointwise.c are made there. */
+    return share_of_lanes(points ? width : shape->channels) * 0.75 >= share_of_lanes(shape->filters) &&
+           !(points && !shape->transposed && product(shape->kernel) == 1 && shape->filters >= 3);
+}
+
+/* Of the weights, packed. One number more than there are tells them from those that other kernels pack. */
+static size_t packed_bytes(const few_filters *shape) {
+    return (size_t)(weights_of(shape, shape->kernel) + 1) * sizeof(float);
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     few_filters shape;
-    return rt_has_wide_vectors(environment) && read_kind(call, call->inputs[0].type.layout, &shape) &&
-           call->outputs[0].type.layout == OP_LAYOUT_ROW_MAJOR &&
-           call->inputs[1].type.layout == OP_LAYOUT_ROW_MAJOR &&
+    const op_type *weights = &call->inputs[1].type;
+    if (!rt_has_wide_vectors(environment) || !read_kind(call, call->inputs[0].type.layout, &shape))
+        return false;
+    const bool fit = weights->layout == OP_LAYOUT_PACKED
+                         ? weights->packed_bytes == packed_bytes(&shape)
+                         : weights->layout == OP_LAYOUT_ROW_MAJOR && is_wanted(&shape);
+    return fit && call->outputs[0].type.layout == OP_LAYOUT_ROW_MAJOR &&
            (!shape.bias || call->inputs[2].type.layout == OP_LAYOUT_ROW_MAJOR) &&
            (!shape.residual || call->inputs[3].type.layout == OP_LAYOUT_ROW_MAJOR);
 }
 
-/* Images stay as they lie. */
+/* Images stay as they lie. Where their extents are open, so do weights: other extents may be for another kernel. */
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
     few_filters shape;
     const op_layout layout = preference->inputs[0];
-    if (!rt_has_wide_vectors(environment) || !read_kind(call, layout, &shape)) return false;
+    if (!rt_has_wide_vectors(environment) || !read_kind(call, layout, &shape) || !is_wanted(&shape))
+        return false;
     *preference = (rt_preference){.inputs = {layout}, .output = OP_LAYOUT_ROW_MAJOR};
+    if (call->inputs[1].data && !op_attribute_find(&call->attributes, "ouro.packed_extents")) {
+        preference->inputs[1] = OP_LAYOUT_PACKED;
+        preference->packed_bytes[1] = packed_bytes(&shape);
+    }
     return true;
+}
+
+/* ---- weights ------------------------------------------------------------------------------------------- */
+
+/* The first filter of a part; that of the part after the last one is the number of filters. */
+static int64_t first_filter(const few_filters *s, int64_t part) {
+    return s->filters * part / s->parts;
+}
+
+/* Element number t of the window of a phase, as that of the kernel. */
+static int64_t element_of(const few_filters *s, const few_phase *phase, int64_t t) {
+    const int64_t at[] = {t / phase->kernel[2] / phase->kernel[1], t / phase->kernel[2] % phase->kernel[1],
+                          t % phase->kernel[2]};
+    int64_t element = 0;
+    for (int i = 0; i < DIMENSIONS; i++) {
+        const int64_t own =
+            s->transposed ? phase->begin[i] + (phase->kernel[i] - 1 - at[i]) * s->step[i] : at[i];
+        element = element * s->kernel[i] + own;
+    }
+    return element;
+}
+
+/* The weights of each phase, of each part: [block of channels][element of the window][filter][channel]. */
+static void order_weights(const few_filters *s, const float *from, float *to) {
+    const int64_t whole = product(s->kernel), lanes = s->lanes;
+    for (int64_t p = 0; p < phases_of(s); p++) {
+        const few_phase *phase = &s->phases[p];
+        const int64_t taps = product(phase->kernel);
+        float *at = to + phase->weights;
+        for (int64_t part = 0; part < s->parts; part++) {
+            const int64_t first = first_filter(s, part), filters = first_filter(s, part + 1) - first;
+            for (int64_t t = 0; t < taps; t++) {
+                const float *weights = from + element_of(s, phase, t);
+                for (int64_t channel = 0; channel < s->blocks * lanes; channel++) {
+                    for (int64_t f = 0; f < filters; f++) {
+                        const int64_t filter = s->transposed ? channel * s->filters + first + f
+                                                             : (first + f) * s->channels + channel;
+                        at[((channel / lanes * taps + t) * filters + f) * lanes + channel % lanes] =
+                            channel < s->channels ? weights[filter * whole] : 0;
+                    }
+                }
+            }
+            at += weights_of(s, phase->kernel) / s->filters * filters;
+        }
+    }
+}
+
+static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
+                        const op_tensor *plain, void *packed, base_report *report) {
+    few_filters shape;
+    (void)environment;
+    if (input != 1 || !read_kind(call, call->inputs[0].type.layout, &shape))
+        return base_fail(report, BASE_INVALID, "input %u of this convolution is not packed", input);
+    order_weights(&shape, plain->data, packed);
+    return BASE_OK;
 }
 
 /* ---- running ------------------------------------------------------------------------------------------- */
@@ -120,6 +278,7 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
 /* Some filters at points of one row of the output. */
 typedef struct few_row {
     const few_filters *shape;
+    const few_phase *phase;
     const float *x;       /* of the image */
     const float *weights; /* of these filters */
     float bias[TOGETHER];
@@ -139,10 +298,28 @@ INLINE const float *address(const float *from, int64_t floats) {
 /* The floats before a row of the window in one map, or in all that lie together: `pixel` floats an element. */
 INLINE int64_t row_at(const few_row *row, int64_t plane, int64_t line, int64_t column, int64_t pixel) {
     const few_filters *s = row->shape;
-    return (((row->top[0] + plane * s->dilation[0]) * s->input[1] + row->top[1] + line * s->dilation[1]) *
+    const few_phase *phase = row->phase;
+    return (((row->top[0] + plane * phase->dilation[0]) * s->input[1] + row->top[1] +
+             line * phase->dilation[1]) *
                 s->input[2] +
             column) *
            pixel;
+}
+
+/* The first `count` lanes, of all where there are more, `step` floats apart. */
+AVX512 INLINE void store(float *y, int64_t step, int64_t count, __m512 v) {
+    const __mmask16 stored = rt_first_lanes_16(count);
+    if (step == 1) _mm512_mask_storeu_ps(y, stored, v);
+    else if (step == 2) {
+        const __m512 after = _mm512_shuffle_f32x4(v, v, 0xee);
+        _mm512_mask_storeu_ps(y, 0x5555 & rt_first_lanes_16(2 * count), _mm512_maskz_expand_ps(0x5555, v));
+        if (count > LANES / 2)
+            _mm512_mask_storeu_ps(y + LANES, 0x5555 & rt_first_lanes_16(2 * count - LANES),
+                                  _mm512_maskz_expand_ps(0x5555, after));
+    } else {
+        const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        _mm512_mask_i32scatter_ps(y, stored, _mm512_mullo_epi32(lanes, _mm512_set1_epi32((int)step)), v, 4);
+    }
 }
 
 /* The lanes of each of eight vectors, added up: eight numbers in the lower half of one. */
@@ -165,10 +342,11 @@ AVX512 INLINE __m512 sums_of_8(const __m512 *v) {
 AVX512 INLINE void channels_tile(const few_row *row, int filters, bool checked, int64_t column,
                                  int64_t count) {
     const few_filters *s = row->shape;
+    const few_phase *phase = row->phase;
     const bool innermost = s->layout == OP_LAYOUT_NHWC;
     const int64_t width = s->input[2], pixel = innermost ? s->channels : LANES,
-                  block_step = innermost ? LANES : product(s->input) * LANES, step = s->stride[2] * pixel,
-                  left = column * s->stride[2] - s->before[2];
+                  block_step = innermost ? LANES : product(s->input) * LANES, step = phase->stride[2] * pixel,
+                  left = column * phase->stride[2] - phase->before[2];
     __m512 sums[TOGETHER][POINTS];
     _Pragma("GCC unroll 3") for (int f = 0; f < filters; f++) {
         _Pragma("GCC unroll 8") for (int t = 0; t < POINTS; t++) sums[f][t] = _mm512_setzero_ps();
@@ -179,24 +357,26 @@ AVX512 INLINE void channels_tile(const few_row *row, int filters, bool checked, 
         for (int64_t plane = row->first[0]; plane < row->end[0]; plane++) {
             for (int64_t line = row->first[1]; line < row->end[1]; line++) {
                 const float *start = address(x, row_at(row, plane, line, left, pixel));
-                const float *weights = row->weights + ((block * s->kernel[0] + plane) * s->kernel[1] + line) *
-                                                          s->kernel[2] * filters * LANES;
+                const float *weights =
+                    row->weights + ((block * phase->kernel[0] + plane) * phase->kernel[1] + line) *
+                                       phase->kernel[2] * filters * LANES;
                 int64_t at = left;
-                for (int64_t j = 0; j < s->kernel[2]; j++, weights += filters * LANES) {
+                for (int64_t j = 0; j < phase->kernel[2]; j++, weights += filters * LANES) {
                     __m512 of[TOGETHER];
                     const float *from = start;
                     _Pragma("GCC unroll 3") for (int f = 0; f < filters; f++) of[f] =
                         _mm512_loadu_ps(weights + f * LANES);
                     _Pragma("GCC unroll 8") for (int t = 0; t < POINTS; t++) {
-                        const bool outside = checked && (uint64_t)(at + t * s->stride[2]) >= (uint64_t)width;
+                        const bool outside =
+                            checked && (uint64_t)(at + t * phase->stride[2]) >= (uint64_t)width;
                         const __m512 seen = _mm512_maskz_loadu_ps(outside ? 0 : there, from);
                         from = address(from, step);
                         __asm__("" : "+r"(from)); /* one address that moves, not eight of them */
                         _Pragma("GCC unroll 3") for (int f = 0; f < filters; f++) sums[f][t] =
                             _mm512_fmadd_ps(seen, of[f], sums[f][t]);
                     }
-                    start = address(start, s->dilation[2] * pixel);
-                    at += s->dilation[2];
+                    start = address(start, phase->dilation[2] * pixel);
+                    at += phase->dilation[2];
                 }
             }
         }
@@ -206,15 +386,16 @@ AVX512 INLINE void channels_tile(const few_row *row, int filters, bool checked, 
         __m512 sum = _mm512_add_ps(sums_of_8(sums[f]), _mm512_set1_ps(row->bias[f]));
         if (row->residual)
             sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(stored, row->residual + f * row->map + column));
-        _mm512_mask_storeu_ps(row->y + f * row->map + column, stored, sum);
+        store(row->y + f * row->map + column * s->step[2], s->step[2], count < POINTS ? count : POINTS, sum);
     }
 }
 
 AVX512 INLINE void channels_row(const few_row *row, int filters) {
     const few_filters *s = row->shape;
-    const int64_t reach = (POINTS - 1) * s->stride[2] + (s->kernel[2] - 1) * s->dilation[2];
-    for (int64_t column = 0; column < s->output[2]; column += POINTS) {
-        const int64_t left = column * s->stride[2] - s->before[2], count = s->output[2] - column;
+    const few_phase *phase = row->phase;
+    const int64_t reach = (POINTS - 1) * phase->stride[2] + (phase->kernel[2] - 1) * phase->dilation[2];
+    for (int64_t column = 0; column < phase->output[2]; column += POINTS) {
+        const int64_t left = column * phase->stride[2] - phase->before[2], count = phase->output[2] - column;
         if (left >= 0 && left + reach < s->input[2]) channels_tile(row, filters, false, column, count);
         else channels_tile(row, filters, true, column, count);
     }
@@ -223,11 +404,12 @@ AVX512 INLINE void channels_row(const few_row *row, int filters) {
 /* Which elements of the image the lanes see: by element of the window's row, by vector. At a stride of 2 two vectors are read for one. */
 typedef uint16_t lane_masks[MOST_WIDTH][2 * MOST_VECTORS];
 
-static void mask_lanes(const few_filters *s, int64_t column, int vectors, lane_masks masks) {
-    const int64_t left = column * s->stride[2] - s->before[2], reads = vectors * s->stride[2];
-    for (int64_t j = 0; j < s->kernel[2]; j++) {
+static void mask_lanes(const few_filters *s, const few_phase *phase, int64_t column, int vectors,
+                       lane_masks masks) {
+    const int64_t left = column * phase->stride[2] - phase->before[2], reads = vectors * phase->stride[2];
+    for (int64_t j = 0; j < phase->kernel[2]; j++) {
         for (int64_t v = 0; v < reads; v++) {
-            const int64_t at = left + j * s->dilation[2] + v * LANES;
+            const int64_t at = left + j * phase->dilation[2] + v * LANES;
             masks[j][v] = (uint16_t)(rt_first_lanes_16(s->input[2] - at) & ~(unsigned)rt_first_lanes_16(-at));
         }
     }
@@ -237,7 +419,8 @@ static void mask_lanes(const few_filters *s, int64_t column, int vectors, lane_m
 AVX512 INLINE void points_tile(const few_row *row, int filters, int vectors, int stride, int64_t column,
                                int64_t count, const uint16_t (*masks)[2 * MOST_VECTORS]) {
     const few_filters *s = row->shape;
-    const int64_t left = column * stride - s->before[2], map = product(s->input);
+    const few_phase *phase = row->phase;
+    const int64_t left = column * stride - phase->before[2], map = product(s->input);
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     __m512 sums[TOGETHER][MOST_VECTORS];
     _Pragma("GCC unroll 3") for (int f = 0; f < filters; f++) {
@@ -248,9 +431,9 @@ AVX512 INLINE void points_tile(const few_row *row, int filters, int vectors, int
             for (int64_t line = row->first[1]; line < row->end[1]; line++) {
                 const float *from = address(row->x, channel * map + row_at(row, plane, line, left, 1));
                 const float *weights =
-                    row->weights +
-                    ((channel * s->kernel[0] + plane) * s->kernel[1] + line) * s->kernel[2] * filters;
-                for (int64_t j = 0; j < s->kernel[2]; j++, weights += filters) {
+                    row->weights + ((channel * phase->kernel[0] + plane) * phase->kernel[1] + line) *
+                                       phase->kernel[2] * filters;
+                for (int64_t j = 0; j < phase->kernel[2]; j++, weights += filters) {
                     __m512 of[TOGETHER];
                     _Pragma("GCC unroll 3") for (int f = 0; f < filters; f++) of[f] =
                         _mm512_set1_ps(weights[f]);
@@ -265,19 +448,20 @@ AVX512 INLINE void points_tile(const few_row *row, int filters, int vectors, int
                         _Pragma("GCC unroll 3") for (int f = 0; f < filters; f++) sums[f][v] =
                             _mm512_fmadd_ps(of[f], seen, sums[f][v]);
                     }
-                    from = address(from, s->dilation[2]);
+                    from = address(from, phase->dilation[2]);
                 }
             }
         }
     }
     _Pragma("GCC unroll 3") for (int f = 0; f < filters; f++) {
         _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) {
-            const int64_t at = f * row->map + column + v * LANES;
-            const __mmask16 stored = rt_first_lanes_16(count - v * LANES);
+            const int64_t at = column + v * LANES;
             if (row->residual)
-                sums[f][v] =
-                    _mm512_add_ps(sums[f][v], _mm512_maskz_loadu_ps(stored, address(row->residual, at)));
-            _mm512_mask_storeu_ps((float *)(uintptr_t)address(row->y, at), stored, sums[f][v]);
+                sums[f][v] = _mm512_add_ps(sums[f][v],
+                                           _mm512_maskz_loadu_ps(rt_first_lanes_16(count - v * LANES),
+                                                                 address(row->residual, f * row->map + at)));
+            if (count > v * LANES)
+                store(row->y + f * row->map + at * s->step[2], s->step[2], count - v * LANES, sums[f][v]);
         }
     }
 }
@@ -326,78 +510,79 @@ typedef struct few_job {
     float *y;
 } few_job;
 
-/* The first filter of a part; that of the part after the last one is the number of filters. */
-static int64_t first_filter(const few_filters *s, int64_t part) {
-    return s->filters * part / s->parts;
-}
-
-/* Row number i of the output of all images, of a part of the filters. */
-static few_row row_of(const few_job *job, int64_t i, int64_t part, int64_t filters) {
+/* Row number i of the output of all images: what a phase makes of a part of the filters there. */
+static few_row row_of(const few_job *job, int64_t i, const few_phase *phase, int64_t part) {
     const few_filters *s = job->shape;
-    const int64_t first = first_filter(s, part), rows = s->output[0] * s->output[1], image = i / rows,
-                  lanes = s->layout == OP_LAYOUT_ROW_MAJOR ? 1 : LANES,
+    const int64_t first = first_filter(s, part), filters = first_filter(s, part + 1) - first,
+                  rows = s->output[0] * s->output[1], image = i / rows,
                   channels = s->layout == OP_LAYOUT_NC16 ? s->blocks * LANES : s->channels;
-    const int64_t at[] = {i % rows / s->output[1], i % s->output[1]}, points = product(s->output);
-    const int64_t y_at = (image * s->filters + first) * points + i % rows * s->output[2];
+    const int64_t at[] = {i % rows / s->output[1] / s->step[0], i % s->output[1] / s->step[1]},
+                  points = product(s->output);
+    const int64_t y_at =
+        (image * s->filters + first) * points + i % rows * s->output[2] + (phase - s->phases) % s->step[2];
     few_row row = {.shape = s,
+                   .phase = phase,
                    .x = job->x + image * channels * product(s->input),
-                   .weights = job->weights + first * s->blocks * product(s->kernel) * lanes,
+                   .weights =
+                       job->weights + phase->weights + weights_of(s, phase->kernel) / s->filters * first,
                    .residual = job->residual ? job->residual + y_at : NULL,
                    .y = job->y + y_at,
                    .map = points};
     for (int64_t f = 0; f < filters && job->bias; f++) row.bias[f] = job->bias[first + f];
     for (int d = 0; d < DIMENSIONS - 1; d++) {
-        const int64_t dilation = s->dilation[d];
-        row.top[d] = at[d] * s->stride[d] - s->before[d];
+        const int64_t dilation = phase->dilation[d];
+        row.top[d] = at[d] * phase->stride[d] - phase->before[d];
         row.first[d] = row.top[d] < 0 ? (-row.top[d] + dilation - 1) / dilation : 0;
         const int64_t end =
             row.top[d] < s->input[d] ? (s->input[d] - row.top[d] + dilation - 1) / dilation : 0;
-        row.end[d] = end < s->kernel[d] ? end : s->kernel[d];
+        row.end[d] = end < phase->kernel[d] ? end : phase->kernel[d];
     }
     return row;
 }
 
-/* Rows are shared out. */
+/* Pairs of vectors, whose lanes are points. */
+static int pairs_of(int64_t count) {
+    return (int)((count + 2 * LANES - 1) / (2 * LANES));
+}
+
+/* `count` outputs of a phase in row number i, from `column` on. */
+static void make_columns(const few_job *job, int64_t i, const few_phase *phase, int64_t column, int64_t count,
+                         const uint16_t (*masks)[2 * MOST_VECTORS]) {
+    const few_filters *s = job->shape;
+    for (int64_t part = 0; part < s->parts; part++) {
+        const int64_t filters = first_filter(s, part + 1) - first_filter(s, part);
+        const few_row row = row_of(job, i, phase, part);
+        if (s->layout == OP_LAYOUT_ROW_MAJOR)
+            points_of[phase->stride[2] - 1][filters - 1][pairs_of(count) - 1](&row, column, count, masks);
+        else channels_of[filters - 1](&row);
+        for (int64_t f = 0; f < filters && s->activation.kind != RT_ACTIVATION_NONE; f++)
+            rt_activation_floats(&s->activation, row.y + f * row.map + column, count);
+    }
+}
+
+/* Rows are shared out. Phases whose outputs take turns in a row make it one after the other. */
 static void run_member(void *context, int member, int members) {
     const few_job *job = context;
     const few_filters *s = job->shape;
     const bool points = s->layout == OP_LAYOUT_ROW_MAJOR;
-    const int64_t rows = s->images * s->output[0] * s->output[1], width = s->output[2],
+    const int64_t rows = s->images * s->output[0] * s->output[1], width = s->phases[0].output[2],
                   tile = points ? MOST_VECTORS * LANES : width;
-    lane_masks masks;
+    lane_masks masks[MOST_PHASES];
     for (int64_t column = 0; column < width; column += tile) {
-        const int64_t count = width - column < tile ? width - column : tile;
-        const int pairs = points ? (int)((count + 2 * LANES - 1) / (2 * LANES)) : 1;
-        if (points) mask_lanes(s, column, 2 * pairs, masks);
+        const int vectors = 2 * pairs_of(width - column < tile ? width - column : tile);
+        for (int64_t p = 0; p < s->step[2] && points; p++)
+            mask_lanes(s, &s->phases[p], column, vectors, masks[p]);
         for (int64_t i = rows * member / members; i < rows * (member + 1) / members; i++) {
-            for (int64_t part = 0; part < s->parts; part++) {
-                const int64_t filters = first_filter(s, part + 1) - first_filter(s, part);
-                const few_row row = row_of(job, i, part, filters);
-                if (points)
-                    points_of[s->stride[2] - 1][filters - 1][pairs - 1](
-                        &row, column, count, (const uint16_t(*)[2 * MOST_VECTORS]) masks);
-                else channels_of[filters - 1](&row);
-                for (int64_t f = 0; f < filters && s->activation.kind != RT_ACTIVATION_NONE; f++)
-                    rt_activation_floats(&s->activation, row.y + f * row.map + column, count);
+            const int64_t plane = i / s->output[1] % s->output[0] % s->step[0],
+                          line = i % s->output[1] % s->step[1];
+            const few_phase *phase = s->phases + (plane * s->step[1] + line) * s->step[2];
+            for (int64_t p = 0; p < s->step[2]; p++, phase++) {
+                const int64_t left = phase->output[2] - column;
+                if (left > 0)
+                    make_columns(job, i, phase, column, left < tile ? left : tile,
+                                 (const uint16_t(*)[2 * MOST_VECTORS]) masks[p]);
             }
         }
-    }
-}
-
-/* The weights of each part: [block of channels][element of the window][filter][channel], or [channel][element][filter]. */
-static void order_weights(const few_filters *s, const float *from, float *to) {
-    const int64_t taps = product(s->kernel), lanes = s->layout == OP_LAYOUT_ROW_MAJOR ? 1 : LANES;
-    for (int64_t part = 0; part < s->parts; part++) {
-        const int64_t first = first_filter(s, part), filters = first_filter(s, part + 1) - first;
-        for (int64_t channel = 0; channel < s->blocks * lanes; channel++) {
-            for (int64_t f = 0; f < filters; f++) {
-                float *own = to + (channel / lanes * taps * filters + f) * lanes + channel % lanes;
-                const float *weights = from + ((first + f) * s->channels + channel) * taps;
-                for (int64_t t = 0; t < taps; t++)
-                    own[t * filters * lanes] = channel < s->channels ? weights[t] : 0;
-            }
-        }
-        to += filters * s->blocks * taps * lanes;
     }
 }
 
@@ -407,13 +592,14 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     const few_filters *shape = prepared->state;
     const few_job job = {.shape = shape,
                          .x = inputs[0].data,
-                         .weights = scratch,
+                         .weights = prepared->scratch_bytes ? scratch : inputs[1].data,
                          .bias = shape->bias ? inputs[2].data : NULL,
                          .residual = shape->residual ? inputs[3].data : NULL,
                          .y = outputs[0].data};
     const double work = (double)shape->images * (double)shape->channels * (double)shape->filters *
-                        (double)product(shape->output) * (double)product(shape->kernel);
-    order_weights(shape, inputs[1].data, scratch);
+                        (double)product(shape->kernel) *
+                        (double)product(shape->transposed ? shape->input : shape->output);
+    if (prepared->scratch_bytes) order_weights(shape, inputs[1].data, scratch);
     rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, run_member, (void *)(uintptr_t)&job);
     return BASE_OK;
 }
@@ -431,13 +617,12 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (!shape) return base_fail_memory(report);
     if (!accepts(call, environment) || !read_kind(call, call->inputs[0].type.layout, shape))
         return base_fail(report, BASE_INVALID, "this convolution has not a few filters");
-    const int64_t lanes = shape->layout == OP_LAYOUT_ROW_MAJOR ? 1 : LANES;
-    prepared->scratch_bytes =
-        (size_t)(shape->filters * shape->blocks * lanes * product(shape->kernel)) * sizeof(float);
+    if (call->inputs[1].type.layout != OP_LAYOUT_PACKED)
+        prepared->scratch_bytes = (size_t)weights_of(shape, shape->kernel) * sizeof(float);
     prepared->state = shape;
     prepared->run = run;
     return BASE_OK;
 }
 
 const rt_kernel rt_kernel_few_filters = {
-    .name = "portable.few_filters", .accepts = accepts, .prefer = prefer, .prepare = prepare};
+    .name = "portable.few_filters", .accepts = accepts, .prefer = prefer, .pack = pack, .prepare = prepare};
