@@ -311,15 +311,17 @@ static void floats_are_sampled_as_doubles(void **state) {
     }
 }
 
-/* Regions in and around images, of more channels and bins than are made together. */
+/* Regions in and around images, of more channels and bins than are made together, and of some that see more than can be. */
 static void regions_of_floats_are_those_of_doubles(void **state) {
     (void)state;
     for (uint64_t round = 1; round <= 60; round++) {
         uint64_t seed = round * 15485863;
-        const int64_t image[4] = {random_range(&seed, 1, 2), random_range(&seed, 1, round % 3 ? 5 : 70),
-                                  random_range(&seed, 1, 9), random_range(&seed, 1, 12)};
+        const bool large = round % 7 == 6;
+        const int64_t image[4] = {random_range(&seed, 1, 2),
+                                  random_range(&seed, 1, round % 3 || large ? 5 : 70),
+                                  random_range(&seed, 1, 9), random_range(&seed, 1, large ? 900 : 12)};
         const int64_t regions = random_range(&seed, 0, 5), high = random_range(&seed, 1, 9),
-                      wide = random_range(&seed, 1, 12);
+                      wide = random_range(&seed, 1, large ? 70 : 12);
         application apps[2];
         for (int k = 0; k < 2; k++) {
             uint64_t same = seed;
@@ -328,7 +330,8 @@ static void regions_of_floats_are_those_of_doubles(void **state) {
             void *corners = application_input(&apps[k], k ? OP_DOUBLE : OP_FLOAT, 2, DIMS(regions, 4));
             for (int64_t i = 0; i < regions * 4; i++) {
                 const int64_t drawn = random_range(&same, 0, 60);
-                const float value = drawn < 4 ? (float[]){NAN, -30, 40, 9}[drawn] : 12 * random_float(&same);
+                const float value = drawn < 4 ? (float[]){NAN, -30, 40, 9}[drawn]
+                                              : (large ? 900.0f : 12.0f) * random_float(&same);
                 if (k) ((double *)corners)[i] = (double)value;
                 else ((float *)corners)[i] = value;
             }
