@@ -8,8 +8,13 @@
 #include "runtime/kernels/portable/product.h"
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
-enum { TOGETHER = 8, WORK_BYTES = 1 << 18 /* of lines together; one line may need more */ };
+enum {
+    TOGETHER = 8,
+    BLOCK = 16 /* elements of lines together that are read or written at a time */,
+    WORK_BYTES = 1 << 18 /* of lines together; one line may need more */
+};
 
 static bool accepts_real(const op_call *call, const rt_environment *environment) {
     (void)environment;
@@ -93,8 +98,8 @@ static double restore(const op_tensor *tensor, const dft_state *s, int64_t first
 /* ---- lines together ------------------------------------------------------------------------------------- */
 
 /* `count` elements that lie `step` apart, to places that lie `apart` doubles apart. */
-static void read_line(op_dtype dtype, const void *data, int64_t first, int64_t step, int64_t count, double *to,
-                      int64_t apart) {
+static void read_line(op_dtype dtype, const void *data, int64_t first, int64_t step, int64_t count,
+                      double *to, int64_t apart) {
     if (dtype == OP_FLOAT) {
         const float *from = (const float *)data + first;
         for (int64_t t = 0; t < count; t++) to[t * apart] = (double)from[t * step];
@@ -103,9 +108,59 @@ static void read_line(op_dtype dtype, const void *data, int64_t first, int64_t s
     }
 }
 
-static void write_one(op_dtype dtype, void *data, int64_t at, double value) {
-    if (dtype == OP_FLOAT) ((float *)data)[at] = (float)value;
-    else rt_element_store(dtype, data, at, value);
+/* Pairs of floats as the real and imaginary parts of `count` numbers, and back: each divided by the divisor. */
+RT_CLONES static void part_pairs(const float *pairs, int64_t count, double *real, double *imaginary) {
+    for (int64_t i = 0; i < count; i++) {
+        real[i] = (double)pairs[2 * i];
+        imaginary[i] = (double)pairs[2 * i + 1];
+    }
+}
+
+RT_CLONES static void join_pairs(const double *real, const double *imaginary, int64_t count, double factor,
+                                 double divisor, float *pairs) {
+    if (factor != 0) {
+        for (int64_t i = 0; i < count; i++) {
+            pairs[2 * i] = (float)(real[i] * factor);
+            pairs[2 * i + 1] = (float)(imaginary[i] * factor);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        pairs[2 * i] = (float)(real[i] / divisor);
+        pairs[2 * i + 1] = (float)(imaginary[i] / divisor);
+    }
+}
+
+/* 1 / divisor where a product by it is the quotient, to the bit; else 0. */
+static double exact_factor(double divisor) {
+    int exponent;
+    return frexp(divisor, &exponent) == 0.5 ? 1.0 / divisor : 0.0;
+}
+
+/* Do lines lie side by side? */
+static bool are_neighbours(const int64_t *first, int64_t count) {
+    for (int64_t l = 1; l < count; l++)
+        if (first[l] != first[0] + l) return false;
+    return true;
+}
+
+/* `count` pairs of floats of each line, the first ones at from + first[line] * unit, those of a line `step` floats apart. */
+static void read_pairs(const float *from, const int64_t *first, int64_t unit, int64_t step, int64_t lines,
+                       int64_t count, double *real, double *imaginary) {
+    float pairs[BLOCK * TOGETHER * 2];
+    const bool together = unit == 2 && are_neighbours(first, lines);
+    for (int64_t t = 0; t < count; t += BLOCK) {
+        const int64_t some = count - t < BLOCK ? count - t : BLOCK;
+        for (int64_t i = 0; together && i < some; i++)
+            memcpy(pairs + 2 * i * lines, from + first[0] * 2 + (t + i) * step,
+                   2 * (size_t)lines * sizeof *pairs);
+        for (int64_t l = 0; !together && l < lines; l++) {
+            const float *line = from + first[l] * unit + t * step;
+            for (int64_t i = 0; i < some; i++)
+                memcpy(pairs + 2 * (i * lines + l), line + i * step, 2 * sizeof *pairs);
+        }
+        part_pairs(pairs, some * lines, real + t * lines, imaginary + t * lines);
+    }
 }
 
 /* The lines from `begin` on into the work of a transform; of the way back with real and imaginary parts exchanged. */
@@ -118,21 +173,29 @@ static void read_lines(const dft_run *run, const int64_t *first, int64_t count, 
     const int64_t samples = run->samples, half = s->halved ? run->length / 2 : run->length;
     const bool back = s->inverse && !s->halved;
     double *const real = back ? work + plane : work, *const imaginary = back ? work : work + plane;
-    for (int64_t t = 0; t < half * count; t++) real[t] = imaginary[t] = 0.0;
+    const bool pairs = dtype == OP_FLOAT && (s->halved ? step == 1 : s->parts == 2);
+    const int64_t whole = s->halved ? samples / 2 : samples; /* pairs of a line, or elements */
+    for (int64_t t = (pairs ? whole : 0) * count; t < half * count; t++) real[t] = imaginary[t] = 0.0;
+    if (pairs) read_pairs(data, first, s->parts, s->halved ? 2 : 2 * step, count, whole, real, imaginary);
     for (int64_t l = 0; l < count; l++) {
-        if (s->halved) {
+        if (pairs) {
+            if (s->halved && samples % 2)
+                read_line(dtype, data, first[l] + samples - 1, 1, 1, real + whole * count + l, count);
+        } else if (s->halved) {
             read_line(dtype, data, first[l], 2 * step, (samples + 1) / 2, real + l, count);
             read_line(dtype, data, first[l] + step, 2 * step, samples / 2, imaginary + l, count);
-            continue;
+        } else {
+            read_line(dtype, data, first[l] * s->parts, step * s->parts, samples, real + l, count);
+            if (s->parts == 2)
+                read_line(dtype, data, first[l] * s->parts + 1, step * s->parts, samples, imaginary + l,
+                          count);
         }
-        read_line(dtype, data, first[l] * s->parts, step * s->parts, samples, real + l, count);
-        if (s->parts == 2)
-            read_line(dtype, data, first[l] * s->parts + 1, step * s->parts, samples, imaginary + l, count);
-        if (s->inverse && s->onesided) { /* the half of the spectrum that is not stored */
-            for (int64_t k = 1; k < run->length - k; k++) {
-                real[(run->length - k) * count + l] = real[k * count + l];
-                imaginary[(run->length - k) * count + l] = -imaginary[k * count + l];
-            }
+    }
+    /* The half of the spectrum that is not stored. */
+    for (int64_t k = 1; s->inverse && s->onesided && k < run->length - k; k++) {
+        for (int64_t l = 0; l < count; l++) {
+            real[(run->length - k) * count + l] = real[k * count + l];
+            imaginary[(run->length - k) * count + l] = -imaginary[k * count + l];
         }
     }
     for (int64_t t = 0; window && t < samples; t++) {
@@ -144,44 +207,69 @@ static void read_lines(const dft_run *run, const int64_t *first, int64_t count, 
     }
 }
 
-/* Bin k of the lines. */
-static void write_bin(const dft_run *run, const int64_t *first, int64_t count, int64_t k, const double *real,
-                      const double *imaginary) {
+/* Bins of the lines, `bins` of them from k on, or down from it: by bin, by line. */
+static void write_bins(const dft_run *run, const int64_t *first, int64_t count, int64_t k, int64_t bins,
+                       bool down, const double *real, const double *imaginary) {
     const dft_state *s = run->state;
     const op_dtype dtype = run->output->type.dtype;
+    const bool real_alone = s->inverse && s->onesided;
+    const int64_t step = down ? -run->lines.to_step : run->lines.to_step, at = k * run->lines.to_step;
     const double divisor = s->inverse ? (double)run->length : 1.0;
-    for (int64_t l = 0; l < count; l++) {
-        const int64_t to = first[l] + k * run->lines.to_step;
-        if (s->inverse && s->onesided) {
-            write_one(dtype, run->output->data, to, real[l] / divisor);
-            continue;
+    if (dtype != OP_FLOAT) {
+        for (int64_t i = 0; i < bins * count; i++) {
+            const int64_t to = first[i % count] + at + i / count * step;
+            rt_element_store(dtype, run->output->data, real_alone ? to : 2 * to, real[i] / divisor);
+            if (!real_alone) rt_element_store(dtype, run->output->data, 2 * to + 1, imaginary[i] / divisor);
         }
-        write_one(dtype, run->output->data, 2 * to, real[l] / divisor);
-        write_one(dtype, run->output->data, 2 * to + 1, imaginary[l] / divisor);
+        return;
+    }
+    float pairs[BLOCK * TOGETHER * 2], *const to = (float *)run->output->data;
+    const bool together = !real_alone && are_neighbours(first, count);
+    join_pairs(real, imaginary, bins * count, exact_factor(divisor), divisor, pairs);
+    for (int64_t i = 0; together && i < bins; i++)
+        memcpy(to + 2 * (first[0] + at + i * step), pairs + 2 * i * count, 2 * (size_t)count * sizeof *pairs);
+    for (int64_t l = 0; !together && l < count; l++) {
+        const int64_t line = first[l] + at;
+        const float *from = pairs + 2 * l;
+        for (int64_t i = 0; i < bins; i++, from += 2 * count) {
+            if (real_alone) to[line + i * step] = from[0];
+            else memcpy(to + 2 * (line + i * step), from, 2 * sizeof *from);
+        }
     }
 }
 
 /* Real lines of even length were transformed as complex ones of half the length, even elements as real parts, odd ones as imaginary ones:
  * with Z that transform, and M its element at the mirrored place, the spectra of the even and of the odd elements are (Z + conj M) / 2 and
  * (Z - conj M) / 2i. */
+RT_CLONES static void part_halves(const double *z, const double *m, int64_t plane, int64_t count, double c,
+                                  double d, double sign, double *real, double *imaginary, double *mirrored) {
+    for (int64_t l = 0; l < count; l++) {
+        const double zr = z[l], zi = z[plane + l], mr = m[l], mi = m[plane + l];
+        const double er = 0.5 * (zr + mr), ei = 0.5 * (zi - mi), or = 0.5 * (zi + mi), oi = 0.5 * (mr - zr);
+        real[l] = er + (or *c - oi * d);
+        imaginary[l] = sign * (ei + (or *d + oi * c));
+        mirrored[l] = -imaginary[l];
+    }
+}
+
 static void write_halved(const dft_run *run, const int64_t *first, int64_t count, const double *made) {
     const dft_state *s = run->state;
     const int64_t half = run->length / 2, plane = rt_fourier_size(s->fourier) * count;
-    const double sign = s->inverse ? -1.0 : 1.0;
-    for (int64_t k = 0; k <= half; k++) {
-        const double *const z = made + k % half * count, *const m = made + (half - k) % half * count;
-        const double c = s->cosines[k], d = s->sines[k];
-        double real[TOGETHER], imaginary[TOGETHER], mirrored[TOGETHER];
-        for (int64_t l = 0; l < count; l++) {
-            const double zr = z[l], zi = z[plane + l], mr = m[l], mi = m[plane + l];
-            const double er = 0.5 * (zr + mr), ei = 0.5 * (zi - mi), or = 0.5 * (zi + mi), oi = 0.5 * (mr - zr);
-            real[l] = er + (or * c - oi * d);
-            imaginary[l] = sign * (ei + (or * d + oi * c));
-            mirrored[l] = -imaginary[l];
-        }
-        if (k < run->bins) write_bin(run, first, count, k, real, imaginary);
-        if (k > 0 && k < half && run->length - k < run->bins)
-            write_bin(run, first, count, run->length - k, real, mirrored);
+    double real[BLOCK * TOGETHER], imaginary[BLOCK * TOGETHER], mirrored[BLOCK * TOGETHER];
+    for (int64_t k = 0; k <= half; k += BLOCK) {
+        const int64_t some = half + 1 - k < BLOCK ? half + 1 - k : BLOCK;
+        for (int64_t i = 0; i < some; i++)
+            part_halves(made + (k + i) % half * count, made + (half - k - i) % half * count, plane, count,
+                        s->cosines[k + i], s->sines[k + i], s->inverse ? -1.0 : 1.0, real + i * count,
+                        imaginary + i * count, mirrored + i * count);
+        const int64_t stored = run->bins - k < some ? run->bins - k : some;
+        if (stored > 0) write_bins(run, first, count, k, stored, false, real, imaginary);
+        /* Bins length - k, and those before it, of k in (0, half). */
+        const int64_t from = k ? 0 : 1, end = half - k < some ? half - k : some,
+                      last = run->length - k - from;
+        if (from < end && last < run->bins)
+            write_bins(run, first, count, last, end - from, true, real + from * count,
+                       mirrored + from * count);
     }
 }
 
@@ -210,10 +298,11 @@ static void run_groups(const dft_run *run, int64_t begin, int64_t end, double *w
             continue;
         }
         const int64_t plane = rt_fourier_size(s->fourier) * count;
-        const double *const real = s->inverse ? made + plane : made,
-                           *const imaginary = s->inverse ? made : made + plane;
-        for (int64_t k = 0; k < run->bins; k++)
-            write_bin(run, to, count, k, real + k * count, imaginary + k * count);
+        const double *const real = s->inverse ? made + plane : made, *const imaginary =
+                                                                         s->inverse ? made : made + plane;
+        for (int64_t k = 0; k < run->bins; k += BLOCK)
+            write_bins(run, to, count, k, run->bins - k < BLOCK ? run->bins - k : BLOCK, false,
+                       real + k * count, imaginary + k * count);
     }
 }
 
@@ -235,8 +324,8 @@ static void run_together(dft_run *run, int threads) {
 }
 
 /* Tables and scratch for transforms of the length; `lines`: how many there will be. */
-static base_status prepare_length(dft_state *s, int64_t length, int64_t lines, bool windowed, base_arena *arena,
-                                  rt_prepared *prepared, base_report *report) {
+static base_status prepare_length(dft_state *s, int64_t length, int64_t lines, bool windowed,
+                                  base_arena *arena, rt_prepared *prepared, base_report *report) {
     if (length < 1 || length > RT_FOURIER_LONGEST) return BASE_OK;
     s->halved = s->parts == 1 && length % 2 == 0 && !(s->inverse && s->onesided);
     s->length = length;
@@ -255,8 +344,9 @@ static base_status prepare_length(dft_state *s, int64_t length, int64_t lines, b
         s->sines = table + count;
     }
     const int64_t one = rt_fourier_work(fourier, 1);
-    for (s->together = TOGETHER; s->together > 1 && (s->together / 2 >= lines ||
-                                                     s->together * one > WORK_BYTES / (int64_t)sizeof(double));)
+    for (s->together = TOGETHER;
+         s->together > 1 &&
+         (s->together / 2 >= lines || s->together * one > WORK_BYTES / (int64_t)sizeof(double));)
         s->together /= 2;
     const int64_t doubles = s->together * one + (windowed ? length : 0);
     s->member_doubles = (size_t)(doubles + 7) / 8 * 8;

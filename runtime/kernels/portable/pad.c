@@ -53,6 +53,27 @@ static base_status read_pads(const op_tensor *inputs, const op_tensor *axes, int
     return BASE_OK;
 }
 
+/* Axis `i` of the output is that of the input. */
+static bool is_kept(const pad_plan *plan, int32_t i) {
+    return plan->left[i] == plan->to[i] && plan->left[i] == plan->from[i];
+}
+
+/* Innermost axes that keep all they have become one with the axis before them: rows are long then. Elements that are not copies of their
+ * neighbours, but reflected or repeated, stay with the axis along which they are. */
+static void join_axes(pad_plan *plan, pad_mode mode) {
+    while (plan->rank > 1 && is_kept(plan, plan->rank - 1) &&
+           (mode == PAD_CONSTANT || is_kept(plan, plan->rank - 2))) {
+        const int32_t last = --plan->rank, joined = last - 1;
+        const int64_t each = plan->to[last];
+        plan->to[joined] *= each;
+        plan->from[joined] *= each;
+        plan->before[joined] *= each;
+        plan->first[joined] *= each;
+        plan->left[joined] *= each;
+        plan->stride[joined] = plan->stride[last];
+    }
+}
+
 static base_status make_plan(const op_tensor *inputs, const op_tensor *axes, pad_mode mode,
                              const op_shape *to, pad_plan *plan, base_report *report) {
     const op_shape *from = &inputs[0].type.shape;
@@ -87,6 +108,7 @@ static base_status make_plan(const op_tensor *inputs, const op_tensor *axes, pad
         plan->stride[i] = stride;
         stride *= extent;
     }
+    join_axes(plan, mode);
     plan->rows = 1;
     for (int32_t i = 0; i < plan->rank - 1; i++) plan->rows *= plan->to[i];
     return BASE_OK;
