@@ -427,6 +427,34 @@ COPY_FEWS(uint8_t)
 COPY_FEWS(uint16_t)
 COPY_FEWS(uint32_t)
 
+/* Rows of one to four elements, `to_across` or `from_across` apart, that are to_stride or from_stride apart. */
+#define SHORT_ROWS(few)                                                                                      \
+    for (int64_t i = 0; i < length; i++)                                                                     \
+        for (int k = 0; k < few; k++)                                                                        \
+            to[i * to_stride + k * to_across] = from[i * from_stride + k * from_across];
+#define COPY_SHORT(type)                                                                                     \
+    static void short_##type(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64_t length) {          \
+        const copy_context *copy = user;                                                                     \
+        type *to = (type *)(void *)copy->to + offsets[0];                                                    \
+        const type *from = (const type *)(const void *)copy->from + offsets[1];                              \
+        const int64_t to_stride = copy->to_stride, from_stride = copy->from_stride,                          \
+                      to_across = copy->to_across, from_across = copy->from_across;                          \
+        if (copy->across == 2) {                                                                             \
+            SHORT_ROWS(2)                                                                                    \
+        } else if (copy->across == 3) {                                                                      \
+            SHORT_ROWS(3)                                                                                    \
+        } else if (copy->across == 4) {                                                                      \
+            SHORT_ROWS(4)                                                                                    \
+        } else {                                                                                             \
+            SHORT_ROWS(1)                                                                                    \
+        }                                                                                                    \
+    }
+COPY_SHORT(uint8_t)
+COPY_SHORT(uint16_t)
+COPY_SHORT(uint32_t)
+COPY_SHORT(uint64_t)
+COPY_SHORT(element16)
+
 /* Dimension `from` of a loop as the next one of another. */
 static void move_dimension(const rt_loop *loop, int32_t from, rt_loop *to) {
     to->dims[to->rank] = loop->dims[from];
@@ -479,7 +507,53 @@ static bool copy_few(const rt_loop *loop, int threads, copy_context *copy) {
     return true;
 }
 
-void rt_copy_strided(const rt_loop *loop, int threads, size_t size, void *to, const void *from) {
+/* Very short rows, many of them: without a call for each. */
+static bool copy_short(const rt_loop *loop, int threads, copy_context *copy) {
+    enum { MOST = 4, MANY = 16 };
+    const int32_t last = loop->rank - 1;
+    if (last < 1 || loop->dims[last] > MOST || loop->dims[last - 1] < MANY) return false;
+    rt_loop nest = {.operands = 2};
+    for (int32_t i = 0; i < last; i++) move_dimension(loop, i, &nest);
+    copy->across = loop->dims[last];
+    copy->to_across = loop->strides[0][last];
+    copy->from_across = loop->strides[1][last];
+    copy->to_stride = loop->strides[0][last - 1];
+    copy->from_stride = loop->strides[1][last - 1];
+    rt_loop_run(&nest, threads, copy->across,
+                copy->size == 1   ? short_uint8_t
+                : copy->size == 2 ? short_uint16_t
+                : copy->size == 4 ? short_uint32_t
+                : copy->size == 8 ? short_uint64_t
+                                  : short_element16,
+                copy);
+    return true;
+}
+
+/* A few elements that lie together in both tensors are one larger element, where all others lie whole numbers of those apart. */
+static bool join_elements(const rt_loop *loop, size_t *size, const void *to, const void *from,
+                          rt_loop *joined) {
+    const int32_t last = loop->rank - 1;
+    const int64_t few = loop->dims[last];
+    const size_t bytes = few <= 16 ? (size_t)few * *size : 0, aligned = bytes < 8 ? bytes : 8;
+    if (last < 1 || few < 2 || loop->strides[0][last] != 1 || loop->strides[1][last] != 1) return false;
+    if (!(bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16) || (uintptr_t)to % aligned ||
+        (uintptr_t)from % aligned)
+        return false;
+    *joined = *loop;
+    joined->rank = last;
+    for (int32_t i = 0; i < last; i++) {
+        for (int k = 0; k < 2; k++) {
+            if (loop->strides[k][i] % few) return false;
+            joined->strides[k][i] = loop->strides[k][i] / few;
+        }
+    }
+    *size = bytes;
+    return true;
+}
+
+void rt_copy_strided(const rt_loop *given, int threads, size_t size, void *to, const void *from) {
+    rt_loop joined;
+    const rt_loop *loop = join_elements(given, &size, to, from, &joined) ? &joined : given;
     const int32_t last = loop->rank - 1;
     copy_context copy = {.to = to,
                          .from = from,
@@ -531,6 +605,7 @@ void rt_copy_strided(const rt_loop *loop, int threads, size_t size, void *to, co
         rt_loop_run(&nest, threads, 1, row, &copy);
         return;
     }
+    if (copy_short(loop, threads, &copy)) return;
     rt_loop_run(loop, threads, 1, row, &copy);
 }
 

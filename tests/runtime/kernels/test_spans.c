@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_spans.c: rows that lie apart are copied whole, however short they are (runtime/kernels/portable/spans.h): by Concat, Slice, Gather and
- * TensorScatter along the rows of an image; and rows of a picture whose colours become innermost. Nothing beside them is written.
+ * TensorScatter along the rows of an image; rows of a picture whose colours become innermost; and a few columns of many rows. Nothing beside
+ * them is written.
  */
 #include "tests/support/application.h"
 #include <setjmp.h>
@@ -45,6 +46,44 @@ static uint32_t word(const void *words, int64_t at) {
 static void *add_integers(application *app, int64_t count, const int64_t *values) {
     void *data = application_input(app, OP_INT64, 1, DIMS(count));
     return memcpy(data, values, (size_t)count * sizeof *values);
+}
+
+/* Boxes: a few numbers of each of many rows, from any one on, of every size of element, forwards and backwards. */
+static void a_few_columns_of_many_rows(void **unused) {
+    (void)unused;
+    static const op_dtype dtypes[] = {OP_UINT8, OP_INT16, OP_FLOAT, OP_DOUBLE, OP_COMPLEX128};
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round;
+        application app;
+        const op_dtype dtype = dtypes[round % 5];
+        const int64_t images = random_range(&seed, 1, 3), rows = random_range(&seed, 1, 70),
+                      columns = random_range(&seed, 1, 9), first = random_range(&seed, 0, columns - 1),
+                      step = random_range(&seed, 0, 3)   ? 1
+                             : random_range(&seed, 0, 1) ? 2
+                                                         : -1,
+                      end = step > 0 ? random_range(&seed, first + 1, columns) : -columns - 1,
+                      row_step = random_range(&seed, 0, 3) ? 1 : 2;
+        const size_t size = op_dtype_bytes(dtype);
+        application_init(&app, OP_SLICE);
+        uint8_t *x = application_input(&app, dtype, 3, DIMS(images, rows, columns));
+        for (size_t i = 0; i < (size_t)(images * rows * columns) * size; i++)
+            x[i] = (uint8_t)random_range(&seed, 0, 255);
+        add_integers(&app, 2, DIMS(0, first));
+        add_integers(&app, 2, DIMS(rows, end));
+        add_integers(&app, 2, DIMS(1, 2));
+        add_integers(&app, 2, DIMS(row_step, step));
+        const char *memory = guard_output(&app, NULL);
+        application_run(&app, "portable.slice", 1 + (int)(round % 3));
+        const int64_t *y = app.outputs[0].type.shape.dims;
+        for (int64_t i = 0; i < y[0] * y[1] * y[2]; i++) {
+            const int64_t row = i / y[2] % y[1] * row_step, column = first + i % y[2] * step,
+                          at = (i / y[2] / y[1] * rows + row) * columns + column;
+            assert_memory_equal((const char *)app.outputs[0].data + (size_t)i * size, x + (size_t)at * size,
+                                size);
+        }
+        check_guards(&app, memory);
+        application_free(&app);
+    }
 }
 
 static void kept_and_new_rows_side_by_side(void **unused) {
@@ -178,8 +217,8 @@ static void colours_become_innermost(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kept_and_new_rows_side_by_side), cmocka_unit_test(some_rows_are_cut_off),
-        cmocka_unit_test(rows_and_channels_are_gathered), cmocka_unit_test(a_band_goes_to_its_rows),
-        cmocka_unit_test(colours_become_innermost)};
+        cmocka_unit_test(a_few_columns_of_many_rows), cmocka_unit_test(kept_and_new_rows_side_by_side),
+        cmocka_unit_test(some_rows_are_cut_off),      cmocka_unit_test(rows_and_channels_are_gathered),
+        cmocka_unit_test(a_band_goes_to_its_rows),    cmocka_unit_test(colours_become_innermost)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
