@@ -22,7 +22,7 @@ static bool is_few(bool maximum, int64_t elements, int64_t row, int64_t stride) 
 /* Small maps, of which the portable kernel makes one line each. */
 static bool is_small(const op_call *call, const rt_window_dims *dims) {
     const op_type *x = &call->inputs[0].type, *y = &call->outputs[0].type;
-    rt_pool_map map = {0};
+    rt_pool_map map = {.maximum = call->code == OP_MAX_POOL};
     if (x->shape.rank != 4 || x->dtype != OP_FLOAT) return false;
     for (int i = 0; i < 2; i++) {
         map.input[i] = x->shape.dims[2 + i];

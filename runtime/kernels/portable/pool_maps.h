@@ -5,7 +5,7 @@
 
 #include "runtime/kernels/portable/kernels.h"
 
-/* Down and across. Windows have no gaps and go on by one; results have as many columns as the map. */
+/* Down and across. Windows have no gaps. Where they go on by one, results have as many columns as the map; the largest may go on by two. */
 typedef struct rt_pool_map {
     bool maximum;
     int64_t input[2], output[2], kernel[2], stride[2];

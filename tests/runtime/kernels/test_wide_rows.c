@@ -201,14 +201,19 @@ static void windows_along_rows(void **state) {
     }
 }
 
-/* Windows that go on by one over maps of short rows; some numbers are none. */
+/* Windows that go on by one, or the largest by two, over maps of short rows; some numbers are none. */
 static void windows_over_small_maps(void **state) {
     (void)state;
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         uint64_t seed = round * 15485863;
-        const bool average = round % 5 > 2, include = round % 5 == 3;
-        const int64_t kernel[2] = {random_range(&seed, 1, 7), random_range(&seed, 1, round % 3 ? 7 : 3)},
-                      input[2] = {random_range(&seed, kernel[0], 40), random_range(&seed, 3, 26)};
+        const bool average = round % 5 > 2, include = round % 5 == 3, two = round % 5 == 1;
+        const int64_t step = two ? 2 : 1,
+                      kernel[2] = {random_range(&seed, 1, 7), random_range(&seed, 1,
+                                                                           two         ? 4
+                                                                           : round % 3 ? 7
+                                                                                       : 3)},
+                      input[2] = {random_range(&seed, kernel[0], 40),
+                                  random_range(&seed, two ? 4 : 3, two ? 34 : 26)};
         const int64_t above = random_range(&seed, 0, kernel[0] - 1),
                       below = random_range(&seed, 0, kernel[0] - 1),
                       left = round % 4 ? (kernel[1] - 1) / 2 : random_range(&seed, 0, kernel[1] - 1);
@@ -220,16 +225,18 @@ static void windows_over_small_maps(void **state) {
             if (!random_range(&seed, 0, 300) && round % 2) x[i] = NAN;
         application_integers(&app, "kernel_shape", 2, kernel);
         application_integers(&app, "pads", 4, DIMS(above, left, below, kernel[1] - 1 - left));
+        application_integers(&app, "strides", 2, DIMS(step, step));
+        if (two && round % 4 == 0) application_integer(&app, "ceil_mode", 1);
         if (include) application_integer(&app, "count_include_pad", 1);
         application_run(&app, "portable.pool", 1);
         const int64_t *y = app.outputs[0].type.shape.dims;
-        assert_int_equal(y[3], input[1]);
+        assert_true(two || y[3] == input[1]);
         for (int64_t i = 0; i < 6 * y[2] * y[3]; i++) {
             const float *map = x + i / y[3] / y[2] * input[0] * input[1];
             double best = -INFINITY, sum = 0, count = 0;
             for (int64_t k = 0; k < kernel[0] * kernel[1]; k++) {
-                const int64_t row = i / y[3] % y[2] - above + k / kernel[1],
-                              at = i % y[3] - left + k % kernel[1];
+                const int64_t row = i / y[3] % y[2] * step - above + k / kernel[1],
+                              at = i % y[3] * step - left + k % kernel[1];
                 const bool in = row >= 0 && row < input[0] && at >= 0 && at < input[1];
                 count += in || include;
                 if (!in) continue;
