@@ -9,6 +9,7 @@
 #include "runtime/kernels/portable/pool_maps.h"
 #include "runtime/kernels/portable/pool_rows.h"
 #include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/reduce_rows.h"
 #include "runtime/kernels/portable/short_rows.h"
 #include <math.h>
 #include <string.h>
@@ -681,6 +682,13 @@ static void pool_member(void *context, int member, int members) {
     const pool_job *job = context;
     const pool *shape = job->shape;
     float line[RT_POOL_LINE];
+    if (shape->global && shape->maximum && shape->dtype == OP_FLOAT && !job->indices &&
+        rt_reduces_rows(OP_REDUCE_MAX, shape->input_size)) {
+        const int64_t first = shape->maps * member / members, end = shape->maps * (member + 1) / members;
+        rt_reduce_rows(OP_REDUCE_MAX, (const float *)job->x + first * shape->input_size, shape->input_size,
+                       (float *)job->y + first, end - first);
+        return;
+    }
     if (shape->by_lines) rt_pool_rows_begin(&shape->rows, line);
     for (int64_t map = member; map < shape->maps; map += members) {
         if (shape->by_maps) {
