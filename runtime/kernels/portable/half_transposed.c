@@ -5,7 +5,8 @@
  * stride 1, whose window is that part of the kernel (half_bands.h). There are as many such parts as the product of the strides, and each
  * writes its own outputs. So each output is written once, and nothing is added in memory.
  *
- * The weights of one part follow those of another, then 64 bytes more.
+ * The weights of one part follow those of another, in the order of their elements of the kernel, then 64 bytes more. Where outputs begin
+ * does not change that order, so that bands of rows, which are cut off anywhere, read the same weights.
  */
 #include "ir/operators/window.h"
 #include "runtime/kernels/portable/cost.h"
@@ -35,6 +36,21 @@ static void set_axis(const op_transposed *window, int at, int64_t phase, int axi
     shape->output[axis] = output < 0 ? output : output > phase ? (output - phase - 1) / stride + 1 : 0;
     shape->step[axis] = stride;
     shape->first[axis] = phase;
+}
+
+/* Part number p in the order of elements of the kernel. */
+static int64_t place_of(const transposed *state, int64_t p) {
+    return state->begin[p][0] * state->stride[1] + state->begin[p][1];
+}
+
+static void place_weights(transposed *state) {
+    for (int64_t place = 0; place < state->parts; place++) {
+        for (int64_t p = 0; p < state->parts; p++) {
+            if (place_of(state, p) != place) continue;
+            state->weights[p] = state->elements;
+            state->elements += rt_half_elements(&state->shapes[p]);
+        }
+    }
 }
 
 /* False where the application is no transposed convolution of this kind. Extents of images may be open; weights are constant. */
@@ -73,9 +89,8 @@ static bool read_kind(const op_call *call, op_layout layout, transposed *state) 
         for (int i = 0; i < 2; i++)
             set_axis(&window, i - (2 - window.rank), phase[i], i, &state->begin[p][i], shape);
         if (!rt_half_set_kind(shape)) return false;
-        state->weights[p] = state->elements;
-        state->elements += rt_half_elements(shape);
     }
+    place_weights(state);
     return true;
 }
 

@@ -306,6 +306,38 @@ static void test_transposed(void **state) {
     }
 }
 
+/* Bands of rows cut off any number of rows, and read the weights that were packed for all of them. */
+static void test_transposed_packing(void **state) {
+    (void)state;
+    if (!rt_half_steps_are_fast()) skip();
+    const rt_kernel *kernel = rt_kernel_of(OP_CONV_TRANSPOSE, "portable.half_transposed");
+    const rt_environment environment = {.threads = 1};
+    for (int64_t stride = 2; stride <= 3; stride++) {
+        const void *first = NULL;
+        application apps[4];
+        for (int64_t above = 0; above < 4; above++) {
+            application *app = &apps[above];
+            uint64_t seed = 3;
+            application_init(app, OP_CONV_TRANSPOSE);
+            application_random(app, OP_FLOAT16, 4, DIMS(1, 20, 6, 7), &seed);
+            application_random(app, OP_FLOAT16, 4, DIMS(20, 18, 4, 5), &seed);
+            application_integers(app, "strides", 2, DIMS(stride, stride));
+            application_integers(app, "pads", 4, DIMS(above, above, 0, 0));
+            assert_int_equal(application_infer(app), BASE_OK);
+            rt_preference wish = {.inputs = {OP_LAYOUT_NC16}};
+            assert_true(kernel->prefer(&app->call, &environment, &wish));
+            char *packed = application_memory(app, wish.packed_bytes[1]);
+            memset(packed, 0, wish.packed_bytes[1]);
+            app->inputs[0].type.layout = OP_LAYOUT_NC16;
+            assert_int_equal(kernel->pack(&app->call, &environment, 1, &app->inputs[1], packed, &app->report),
+                             BASE_OK);
+            if (first) assert_memory_equal(packed, first, wish.packed_bytes[1]);
+            else first = packed;
+        }
+        for (int64_t above = 0; above < 4; above++) application_free(&apps[above]);
+    }
+}
+
 /* ---- pools -------------------------------------------------------------------------------------------------- */
 
 static void test_pools(void **state) {
@@ -436,10 +468,15 @@ static void test_means(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_convolutions), cmocka_unit_test(test_large_convolutions),
-        cmocka_unit_test(test_odd_numbers),  cmocka_unit_test(test_transposed),
-        cmocka_unit_test(test_pools),        cmocka_unit_test(test_pools_keep_nan),
-        cmocka_unit_test(test_gates),        cmocka_unit_test(test_means),
+        cmocka_unit_test(test_convolutions),
+        cmocka_unit_test(test_large_convolutions),
+        cmocka_unit_test(test_odd_numbers),
+        cmocka_unit_test(test_transposed),
+        cmocka_unit_test(test_transposed_packing),
+        cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_pools_keep_nan),
+        cmocka_unit_test(test_gates),
+        cmocka_unit_test(test_means),
     };
     return cmocka_run_group_tests_name("half_images", tests, NULL, NULL);
 }
