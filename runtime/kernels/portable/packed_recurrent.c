@@ -79,7 +79,8 @@ static bool tensors_fit(const op_call *call) {
             return false;
     }
     const op_shape *x = &call->inputs[OP_RECURRENT_X].type.shape;
-    return x->rank == 3 && x->dims[2] == call->inputs[OP_RECURRENT_W].type.shape.dims[2];
+    return x->rank < 0 || (x->rank == 3 &&
+                           (x->dims[2] < 0 || x->dims[2] == call->inputs[OP_RECURRENT_W].type.shape.dims[2]));
 }
 
 static bool is_wanted(const op_call *call, uint32_t output) {
@@ -141,10 +142,10 @@ static bool read_recurrent(const op_call *call, const rt_environment *environmen
                             .y_c = is_wanted(call, 2),
                             .dtype = dtype,
                             .stored = (op_dtype)stored,
-                            .open = x->dims[0] < 0 || x->dims[1] < 0,
-                            .sequence = x->dims[0] < 0 ? 1 : x->dims[0],
-                            .batch = x->dims[1] < 0 ? 1 : x->dims[1],
-                            .input = x->dims[2],
+                            .open = x->rank < 0 || x->dims[0] < 0 || x->dims[1] < 0,
+                            .sequence = x->rank < 0 || x->dims[0] < 0 ? 1 : x->dims[0],
+                            .batch = x->rank < 0 || x->dims[1] < 0 ? 1 : x->dims[1],
+                            .input = w->dims[2],
                             .directions = w->dims[0],
                             .gates = lstm ? 4 : 3};
     k->hidden = w->dims[1] / k->gates;
