@@ -15,6 +15,8 @@
  *     the node, with nothing in between.
  * What an input comes from is found by going back over elementwise operators and aliases.
  *
+ * Of dynamic dimensions it is enough that they have names, and that these are equal: the node is prepared for their extents when it runs.
+ *
  * Needs: types, layouts; no dead nodes. Breaks: nothing. Guarantees: values stay what they were, bit by bit.
  */
 #include "ir/operators/fused.h"
@@ -65,17 +67,31 @@ static bool describe(const ir_node *node, op_fused_step *step) {
     return op_fused_print(step, text);
 }
 
+/* Each extent is a number or a symbol: where two of these are equal, so are the extents of every run. */
+static bool is_named(const op_shape *shape) {
+    for (int32_t d = 0; d < shape->rank; d++)
+        if (shape->dims[d] == OP_DIM_UNKNOWN) return false;
+    return shape->rank >= 0;
+}
+
+/* A result of this type is worth it. Of dynamic dimensions, integers are mostly indices. */
+static bool is_large(const op_type *type) {
+    int64_t elements;
+    if (op_shape_known(&type->shape))
+        return op_shape_elements(&type->shape, &elements) && elements >= LEAST_ELEMENTS;
+    const bool whole = type->dtype == OP_INT16 || type->dtype == OP_UINT16 || type->dtype == OP_INT32 ||
+                       type->dtype == OP_UINT32 || type->dtype == OP_INT64 || type->dtype == OP_UINT64;
+    return is_named(&type->shape) && !whole;
+}
+
 static bool is_step(const ir_node *node) {
     if (!op_is_fusible(node->code) || node->output_count != 1 || !node->outputs[0]) return false;
     const op_type *type = &node->outputs[0]->type;
-    int64_t elements;
-    if (!op_shape_known(&type->shape) || !op_shape_elements(&type->shape, &elements) ||
-        elements < LEAST_ELEMENTS)
-        return false;
+    if (!is_large(type)) return false;
     for (uint32_t i = 0; i < node->input_count; i++) {
         const ir_value *input = ir_input(node, i);
         if (input && (input->type.kind != OP_KIND_TENSOR || input->type.dtype == OP_STRING ||
-                      op_dtype_bytes(input->type.dtype) == 0 || !op_shape_known(&input->type.shape)))
+                      op_dtype_bytes(input->type.dtype) == 0 || !is_named(&input->type.shape)))
             return false;
     }
     op_fused_step step;
@@ -166,18 +182,22 @@ static bool may_run_early(fuser *f, const tree *of, const ir_node *node) {
     return true;
 }
 
-/* What the tree would keep for longer takes no more than what is no longer made. */
+/* What the tree would keep for longer takes no more than what is no longer made. Where that is open: it is one value with elements as small, of
+ * which there are no more, as it is broadcast to what is made. */
 static bool keeps_no_more(const tree *of, const ir_node *node) {
     size_t made = 0, kept = 0, bytes;
-    if (!op_type_bytes(&node->outputs[0]->type, &made)) return false;
+    const bool open = !op_shape_known(&node->outputs[0]->type.shape);
+    const size_t element = op_dtype_bytes(node->outputs[0]->type.dtype);
+    if (!open && !op_type_bytes(&node->outputs[0]->type, &made)) return false;
     for (uint32_t i = 0; i < node->input_count; i++) {
         const ir_value *input = ir_input(node, i);
         bool again = false;
         for (uint32_t k = 0; k < i; k++) again |= ir_input(node, k) == input;
         if (!input || again || reads(of, input) || is_there_anyway(input, node->graph)) continue;
-        if (!op_type_bytes(&input->type, &bytes) || !base_size_add(kept, bytes, &kept)) return false;
+        if (open) kept += kept || op_dtype_bytes(input->type.dtype) > element ? 2 : 1;
+        else if (!op_type_bytes(&input->type, &bytes) || !base_size_add(kept, bytes, &kept)) return false;
     }
-    return kept <= made;
+    return open ? kept <= 1 : kept <= made;
 }
 
 /* ---- growing a tree ------------------------------------------------------------------------------------ */
@@ -248,20 +268,20 @@ static bool describe_steps(fuser *f, const tree *of, op_string *steps) {
     return true;
 }
 
-static bool has_kernel(const fuser *f, const tree *of, const op_attributes *attributes,
-                       const ir_value *result) {
+static bool has_kernel(fuser *f, const tree *of, const op_attributes *attributes, const ir_value *result) {
     op_tensor inputs[OP_FUSED_INPUTS] = {0}, made = {.type = result->type};
     for (uint32_t i = 0; i < of->input_count; i++) {
         const ir_value *input = of->inputs[i];
         inputs[i] = input->constant ? input->constant->tensor : (op_tensor){.type = input->type};
         inputs[i].type = input->type;
     }
-    const op_call call = {.code = OP_FUSED,
-                          .attributes = *attributes,
-                          .input_count = of->input_count,
-                          .output_count = 1,
-                          .inputs = inputs,
-                          .outputs = &made};
+    op_call call = {.code = OP_FUSED,
+                    .attributes = *attributes,
+                    .input_count = of->input_count,
+                    .output_count = 1,
+                    .inputs = inputs,
+                    .outputs = &made};
+    if (!op_shape_known(&result->type.shape) && !pass_example_extents(&call, &f->arena)) return false;
     return rt_kernel_select(&call, &f->context->options->environment) != NULL;
 }
 

@@ -44,8 +44,9 @@ static const char *const network = "module \"network\" {\n"
                                    "  constant %pair: int64[1] = {4}\n"
                                    "  graph main(%x: float32[N,16]) {\n"
                                    "    %a: float32[N,16] = Neg(%x)\n"
-                                   "    %b: float32[N,16] = Exp(%a)\n"
-                                   "    %c: float32[N,16] = Add(%b, %x)\n"
+                                   "    %b: float32[N,16] = Softmax(%a)\n"
+                                   "    %p: float32[N,16] = Mul(%b, %x)\n"
+                                   "    %c: float32[N,16] = Add(%p, %x)\n"
                                    "    %d: float32[N,8] = MatMul(%c, %w)\n"
                                    "    %s: int64[2] = Shape(%d)\n"
                                    "    %n: int64[] = Gather(%s, %zero)\n"
@@ -80,7 +81,7 @@ static void tensors_share_what_the_shapes_allow(void **state) {
             bind(&on, 0, x, (size_t)n * 64, 2, n, 16);
             support_run(&on); /* also compares with memory of its own for all */
             output(&on, 0, (size_t)n * 8);
-            /* Neg, Exp and Add are live in pairs, as are Add and MatMul: two of [N,16]. */
+            /* What Neg, Softmax and both of the tree make is live in pairs, as are the tree's and the product's: two of [N,16]. */
             size_t large = ((size_t)n * 64 + 63) / 64 * 64;
             assert_int_equal(rt_shapes_bytes(on.session), 2 * large);
         }
