@@ -297,6 +297,17 @@ bool op_transposed_read(const op_call *call, op_transposed *t, base_report *repo
     return true;
 }
 
+op_transposed_phase op_transposed_phase_of(const op_transposed *t, int32_t axis, int64_t first) {
+    if (axis < 0) return (op_transposed_phase){.kernel = 1, .output = 1};
+    const int64_t stride = t->stride[axis], kernel = t->kernel[axis], output = t->output[axis],
+                  at = first + t->before[axis];
+    op_transposed_phase phase = {.begin = at % stride};
+    phase.kernel = kernel > phase.begin ? (kernel - phase.begin - 1) / stride + 1 : 0;
+    phase.before = phase.kernel - 1 - (at - phase.begin) / stride;
+    phase.output = output < 0 ? output : output > first ? (output - first - 1) / stride + 1 : 0;
+    return phase;
+}
+
 base_status op_infer_conv_transpose(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_FLOATS, report);
     if (status == BASE_OK) status = op_check_same(call, 1, 0, report);

@@ -82,6 +82,16 @@ bool op_shape_equal(const op_shape *a, const op_shape *b) {
     return true;
 }
 
+bool op_shape_named(const op_shape *shape) {
+    for (int32_t i = 0; i < shape->rank; i++)
+        if (shape->dims[i] == OP_DIM_UNKNOWN) return false;
+    return shape->rank >= 0;
+}
+
+bool op_shape_same(const op_shape *a, const op_shape *b) {
+    return op_shape_named(a) && op_shape_equal(a, b);
+}
+
 bool op_shape_elements(const op_shape *shape, int64_t *elements) {
     if (!op_shape_known(shape)) return false;
     /* A zero anywhere makes the product zero, even where the other extents alone would overflow. */

@@ -102,6 +102,10 @@ typedef struct op_type {
 
 bool op_shape_known(const op_shape *shape); /* rank and all dimensions */
 bool op_shape_equal(const op_shape *a, const op_shape *b);
+/* The rank is known, and each dimension is a number or a symbol. */
+bool op_shape_named(const op_shape *shape);
+/* They are equal in every run: the same numbers, or symbols. */
+bool op_shape_same(const op_shape *a, const op_shape *b);
 /* The number of elements; false where not known or too large for int64. */
 bool op_shape_elements(const op_shape *shape, int64_t *elements);
 /* Bytes that a tensor of this type occupies in its layout, padding included; false where the shape is not

@@ -54,4 +54,16 @@ typedef struct op_transposed {
  * (infer_resample.c) */
 bool op_transposed_read(const op_call *call, op_transposed *transposed, base_report *report);
 
+/* The outputs of a ConvTranspose along one dimension that lie a stride apart see the image through the same elements of the kernel, turned
+ * round: they are a convolution of stride 1. */
+typedef struct op_transposed_phase {
+    int64_t begin;  /* the first of these elements of the kernel; the others lie a stride apart */
+    int64_t kernel; /* how many there are */
+    int64_t before; /* padding before the image; may be below 0 */
+    int64_t output; /* how many outputs there are; below 0: that is open */
+} op_transposed_phase;
+/* Those from output `first` on, which is less than the stride, along spatial dimension `axis`; below 0: one that is not there, and has one
+ * element. (infer_resample.c) */
+op_transposed_phase op_transposed_phase_of(const op_transposed *transposed, int32_t axis, int64_t first);
+
 #endif

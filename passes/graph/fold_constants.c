@@ -137,10 +137,7 @@ static bool fold_known_values(folder *f, ir_node *node) {
 
 /* Of the same extents in every run, whether they are numbers or symbols. */
 static bool same_type(const ir_value *a, const ir_value *b) {
-    const op_shape *shape = &a->type.shape;
-    for (int32_t i = 0; i < shape->rank; i++)
-        if (shape->dims[i] == OP_DIM_UNKNOWN) return false;
-    return shape->rank >= 0 && op_shape_equal(shape, &b->type.shape) && a->type.dtype == b->type.dtype &&
+    return op_shape_same(&a->type.shape, &b->type.shape) && a->type.dtype == b->type.dtype &&
            a->type.layout == b->type.layout;
 }
 

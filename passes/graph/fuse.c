@@ -127,15 +127,6 @@ static bool read_normalization(fuser *f, const ir_node *node, affine *result) {
     return true;
 }
 
-/* The shapes are equal in every run: extents are known, or the same symbols. */
-static bool is_same_shape(const op_shape *a, const op_shape *b) {
-    if (a->rank < 0 || !op_shape_equal(a, b)) return false;
-    for (int32_t i = 0; i < a->rank; i++) {
-        if (a->dims[i] == OP_DIM_UNKNOWN) return false;
-    }
-    return true;
-}
-
 /* The input that the node may scale and shift. */
 static uint32_t scaled_input(const ir_node *node) {
     const bool commutes = node->code == OP_ADD || node->code == OP_MUL;
@@ -152,7 +143,7 @@ static bool read_affine(fuser *f, const ir_node *node, int32_t axis, affine *res
     if (node->code != OP_ADD && node->code != OP_MUL && node->code != OP_SUB && node->code != OP_DIV)
         return false;
     const uint32_t data = scaled_input(node);
-    if (!is_same_shape(shape, &ir_input(node, data)->type.shape) || shape->dims[axis] < 0) return false;
+    if (!op_shape_same(shape, &ir_input(node, data)->type.shape) || shape->dims[axis] < 0) return false;
     const double *numbers = channel_numbers(f, ir_input(node, 1 - data), shape, axis);
     if (!numbers || !affine_new(f, shape->dims[axis], result)) return false;
     result->scales = node->code == OP_MUL || node->code == OP_DIV;
@@ -364,8 +355,8 @@ static bool fuse_residual(fuser *f, ir_node *node) {
         ir_node *convolution = only_producer(ir_input(node, i), OP_CONV, node->graph);
         const ir_value *residual = ir_input(node, 1 - i);
         if (!convolution || !is_bare(convolution) || ir_input(convolution, 3) || residual->constant) continue;
-        if (!is_same_shape(&residual->type.shape, &type->shape) ||
-            !is_same_shape(&ir_input(node, i)->type.shape, &type->shape) ||
+        if (!op_shape_same(&residual->type.shape, &type->shape) ||
+            !op_shape_same(&ir_input(node, i)->type.shape, &type->shape) ||
             !is_computed_in_float(node->outputs[0])) {
             continue;
         }
@@ -389,7 +380,7 @@ static bool fuse_bias(fuser *f, ir_node *node) {
         if (!product || ir_input(product, 2) || !is_bare(product) ||
             !is_computed_in_float(product->outputs[0]))
             continue;
-        if (!is_same_shape(shape, &ir_input(node, i)->type.shape) || shape->rank < 1) continue;
+        if (!op_shape_same(shape, &ir_input(node, i)->type.shape) || shape->rank < 1) continue;
         /* One number a column, or one in all. */
         const op_shape *b = &bias->type.shape;
         bool fits = bias->constant && b->rank >= 0 && b->rank <= shape->rank;
@@ -438,7 +429,7 @@ static ir_value *limited(const ir_node *node, float *limit) {
     for (uint32_t i = 0; i < 2; i++) {
         ir_value *x = ir_input(node, 1 - i);
         if (!x->constant && pass_read_number(ir_input(node, i), OP_MAX_RANK, limit) &&
-            is_same_shape(&x->type.shape, &node->outputs[0]->type.shape))
+            op_shape_same(&x->type.shape, &node->outputs[0]->type.shape))
             return x;
     }
     return NULL;

@@ -75,20 +75,14 @@ static bool reshape_request(const op_shape *from, const op_shape *to, int64_t *r
     return zeros == 0 && found <= 1 && (found == 0 || kept == 0);
 }
 
-static bool is_same(const op_shape *from, const op_shape *to) {
-    for (int32_t i = 0; i < to->rank; i++)
-        if (to->dims[i] == OP_DIM_UNKNOWN) return false;
-    return op_shape_equal(from, to);
-}
-
 static bool can_reshape(const op_shape *from, const op_shape *to) {
     int64_t request[OP_MAX_RANK];
-    return is_same(from, to) || reshape_request(from, to, request);
+    return op_shape_same(from, to) || reshape_request(from, to, request);
 }
 
 static ir_value *reshape(const lowering *l, ir_value *value, const op_shape *shape) {
     int64_t request[OP_MAX_RANK];
-    if (!value || is_same(&value->type.shape, shape)) return value;
+    if (!value || op_shape_same(&value->type.shape, shape)) return value;
     if (!reshape_request(&value->type.shape, shape, request)) return NULL;
     op_attribute zero = {
         .name = "allowzero", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = op_shape_known(shape)};
@@ -116,20 +110,25 @@ static ir_value *transpose(const lowering *l, ir_value *value, const dimensions 
     return make(l, OP_TRANSPOSE, attributes, 1, &value, &shape);
 }
 
-/* Sums over what neither the other operand nor the result has. */
-static ir_value *sum_alone(const lowering *l, int32_t operand, dimensions *left) {
+/* The labels of an operand that the other one or the result has. */
+static dimensions kept_labels(const op_einsum *e, int32_t operand) {
+    dimensions kept = {0};
+    for (int32_t d = 0; d < e->rank[operand]; d++) {
+        const int32_t label = e->labels[operand][d];
+        if (has(e->labels[1 - operand], e->rank[1 - operand], label) || has(e->output, e->output_rank, label))
+            kept.labels[kept.count++] = label;
+    }
+    return kept;
+}
+
+/* Sums over all labels but these. */
+static ir_value *sum_alone(const lowering *l, int32_t operand, const dimensions *left) {
     const op_einsum *e = &l->equation;
     int64_t axes[OP_MAX_RANK];
     int32_t count = 0;
     ir_value *value = ir_input(l->node, (uint32_t)operand);
-    *left = (dimensions){0};
-    for (int32_t d = 0; d < e->rank[operand]; d++) {
-        int32_t label = e->labels[operand][d];
-        bool kept =
-            has(e->labels[1 - operand], e->rank[1 - operand], label) || has(e->output, e->output_rank, label);
-        if (kept) left->labels[left->count++] = label;
-        else axes[count++] = d;
-    }
+    for (int32_t d = 0; d < e->rank[operand]; d++)
+        if (!has(left->labels, left->count, e->labels[operand][d])) axes[count++] = d;
     if (!count) return value;
     op_attribute keep = {.name = "keepdims", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 0};
     op_attributes attributes = {0};
@@ -190,8 +189,8 @@ static void add_dimension(op_shape *shape, int64_t extent) {
 
 static base_status lower(const lowering *l) {
     const op_einsum *e = &l->equation;
-    dimensions a, b, batch = {0}, rows = {0}, columns = {0}, depth = {0};
-    ir_value *left = sum_alone(l, 0, &a), *right = sum_alone(l, 1, &b);
+    const dimensions a = kept_labels(e, 0), b = kept_labels(e, 1);
+    dimensions batch = {0}, rows = {0}, columns = {0}, depth = {0};
     choose(&batch, e->output, e->output_rank, &a, true, &b);
     choose(&rows, e->output, e->output_rank, &a, false, &b);
     choose(&columns, e->output, e->output_rank, &b, false, &a);
@@ -223,8 +222,8 @@ static base_status lower(const lowering *l) {
     if (!can_reshape(&a_ordered, &a_shape) || !can_reshape(&b_ordered, &b_shape) ||
         !can_reshape(&c_shape, &apart))
         return BASE_OK;
-    ir_value *factors[] = {reshape(l, transpose(l, left, &a, &a_order), &a_shape),
-                           reshape(l, transpose(l, right, &b, &b_order), &b_shape)};
+    ir_value *factors[] = {reshape(l, transpose(l, sum_alone(l, 0, &a), &a, &a_order), &a_shape),
+                           reshape(l, transpose(l, sum_alone(l, 1, &b), &b, &b_order), &b_shape)};
     if (!factors[0] || !factors[1]) return base_fail_memory(l->context->report);
     ir_value *product = make(l, OP_MATMUL, (op_attributes){0}, 2, factors, &c_shape);
     if (product) product = transpose(l, reshape(l, product, &apart), &made, &wanted);

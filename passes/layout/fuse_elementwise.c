@@ -67,13 +67,6 @@ static bool describe(const ir_node *node, op_fused_step *step) {
     return op_fused_print(step, text);
 }
 
-/* Each extent is a number or a symbol: where two of these are equal, so are the extents of every run. */
-static bool is_named(const op_shape *shape) {
-    for (int32_t d = 0; d < shape->rank; d++)
-        if (shape->dims[d] == OP_DIM_UNKNOWN) return false;
-    return shape->rank >= 0;
-}
-
 /* A result of this type is worth it. Of dynamic dimensions, integers are mostly indices. */
 static bool is_large(const op_type *type) {
     int64_t elements;
@@ -81,7 +74,7 @@ static bool is_large(const op_type *type) {
         return op_shape_elements(&type->shape, &elements) && elements >= LEAST_ELEMENTS;
     const bool whole = type->dtype == OP_INT16 || type->dtype == OP_UINT16 || type->dtype == OP_INT32 ||
                        type->dtype == OP_UINT32 || type->dtype == OP_INT64 || type->dtype == OP_UINT64;
-    return is_named(&type->shape) && !whole;
+    return op_shape_named(&type->shape) && !whole;
 }
 
 static bool is_step(const ir_node *node) {
@@ -91,7 +84,7 @@ static bool is_step(const ir_node *node) {
     for (uint32_t i = 0; i < node->input_count; i++) {
         const ir_value *input = ir_input(node, i);
         if (input && (input->type.kind != OP_KIND_TENSOR || input->type.dtype == OP_STRING ||
-                      op_dtype_bytes(input->type.dtype) == 0 || !is_named(&input->type.shape)))
+                      op_dtype_bytes(input->type.dtype) == 0 || !op_shape_named(&input->type.shape)))
             return false;
     }
     op_fused_step step;
@@ -186,18 +179,20 @@ static bool may_run_early(fuser *f, const tree *of, const ir_node *node) {
  * which there are no more, as it is broadcast to what is made. */
 static bool keeps_no_more(const tree *of, const ir_node *node) {
     size_t made = 0, kept = 0, bytes;
-    const bool open = !op_shape_known(&node->outputs[0]->type.shape);
-    const size_t element = op_dtype_bytes(node->outputs[0]->type.dtype);
-    if (!open && !op_type_bytes(&node->outputs[0]->type, &made)) return false;
+    const op_type *result = &node->outputs[0]->type;
+    const bool open = !op_shape_known(&result->shape);
+    uint32_t values = 0;
+    if (!open && !op_type_bytes(result, &made)) return false;
     for (uint32_t i = 0; i < node->input_count; i++) {
         const ir_value *input = ir_input(node, i);
         bool again = false;
         for (uint32_t k = 0; k < i; k++) again |= ir_input(node, k) == input;
         if (!input || again || reads(of, input) || is_there_anyway(input, node->graph)) continue;
-        if (open) kept += kept || op_dtype_bytes(input->type.dtype) > element ? 2 : 1;
-        else if (!op_type_bytes(&input->type, &bytes) || !base_size_add(kept, bytes, &kept)) return false;
+        if (open) {
+            if (values++ || op_dtype_bytes(input->type.dtype) > op_dtype_bytes(result->dtype)) return false;
+        } else if (!op_type_bytes(&input->type, &bytes) || !base_size_add(kept, bytes, &kept)) return false;
     }
-    return open ? kept <= 1 : kept <= made;
+    return kept <= made;
 }
 
 /* ---- growing a tree ------------------------------------------------------------------------------------ */

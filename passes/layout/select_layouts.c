@@ -97,9 +97,7 @@ static bool may_change(const ir_node *node, const op_shape *shape) {
     const ir_node *owner = node->graph->owner;
     while (owner && (owner->code != OP_LOOP || owner == owner->graph->module->run))
         owner = owner->graph->owner;
-    for (int32_t i = 0; owner && i < shape->rank; i++)
-        if (shape->dims[i] == OP_DIM_UNKNOWN) return true;
-    return false;
+    return owner && shape->rank >= 0 && !op_shape_named(shape);
 }
 
 /* A product with constant weights, of rows that may be any number, even another one in every iteration. Whether they can be

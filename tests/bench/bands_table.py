@@ -19,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 
+from compare_table import reason
+
 COMPILE_SECONDS = 900
 
 
@@ -72,7 +74,7 @@ def compile_plan(given, model, plan, limit, shapes):
     command = given.before.split() + [given.ouro, "compile", str(model), "-q", "-o", str(plan), "--threads", str(given.threads), "--report", str(report)] + shapes
     done = subprocess.run(command + (["--arena-limit", limit] if limit else ["--no-bands"]), capture_output=True, text=True, timeout=COMPILE_SECONDS)
     if done.returncode != 0:
-        raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[0])
+        raise RuntimeError(reason(done))
     return json.loads(report.read_text())
 
 
@@ -82,7 +84,7 @@ def least_seconds(given, plans, runs):
         command = given.before.split() + [given.ouro, "bench", "--runs", str(runs), "--json", numbers.name] + [str(plan) for plan in plans]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
-            raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[0])
+            raise RuntimeError(reason(done))
         return [measured["min_ms"] / 1e3 for measured in json.load(open(numbers.name))]
 
 

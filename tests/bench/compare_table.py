@@ -13,6 +13,11 @@ import tempfile
 FEW_SECONDS = 300
 
 
+def reason(done):
+    """Why a process failed: the first line that it wrote to stderr."""
+    return (done.stderr.strip().splitlines() or ["no message"])[0]
+
+
 def inputs_of(ouro, folder):
     """--input options from the first data set of a test folder."""
     data = sorted(folder.glob("test_data_set_*"))
@@ -39,7 +44,7 @@ def measure(ouro, path, threads, runs):
         except (subprocess.SubprocessError, KeyError, ValueError) as error:
             return str(error)
         if done.returncode != 0:
-            return (done.stderr.strip().splitlines() or ["no message"])[0]
+            return reason(done)
         return json.load(open(numbers.name))
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from compare_table import inputs_of
+from compare_table import inputs_of, reason
 
 
 def is_open(about):
@@ -22,14 +22,14 @@ def measure(ouro, folder, threads, work):
     model, plan, numbers = str(folder / "model.onnx"), os.path.join(work, "open.plan"), os.path.join(work, "numbers.json")
     about = subprocess.run([ouro, "inspect", "--json", model], capture_output=True, text=True)
     if about.returncode != 0:
-        return (about.stderr.strip().splitlines() or ["no message"])[0]
+        return reason(about)
     if not is_open(json.loads(about.stdout)):
         return None
     for command in ([ouro, "compile", model, "-o", plan, "-q", "--threads", str(threads)],
                     [ouro, "bench", plan, model, "--threads", str(threads), "--json", numbers] + inputs_of(ouro, folder)):
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
-            return (done.stderr.strip().splitlines() or ["no message"])[0]
+            return reason(done)
     any_extents, these = json.load(open(numbers))
     return any_extents["median_ms"], these["median_ms"], any_extents["median_ms"] / these["median_ms"]
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-from compare_table import FEW_SECONDS, inputs_of
+from compare_table import FEW_SECONDS, inputs_of, reason
 
 MOST_OPERATORS = 3
 
@@ -32,7 +32,7 @@ def profile(given, path):
         except (subprocess.SubprocessError, KeyError, ValueError) as error:
             return str(error)
         if done.returncode != 0:
-            return (done.stderr.strip().splitlines() or ["no message"])[0]
+            return reason(done)
         return json.load(open(numbers.name))[0]["profile"]
 
 

@@ -13,6 +13,8 @@ import sys
 import tempfile
 import time
 
+from compare_table import reason
+
 TYPES = ["", "float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool", "float16", "float64", "uint32", "uint64",
          "complex64", "complex128", "bfloat16"]
 
@@ -72,7 +74,7 @@ def start(command):
     command = [part if part != "SINCE" else repr(time.clock_gettime(time.CLOCK_MONOTONIC)) for part in command]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
-        raise ValueError((done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[0])
+        raise ValueError(reason(done))
     return [float(number) for number in done.stdout.split()]
 
 

@@ -116,6 +116,21 @@ const void *support_output(const support_session *on, size_t index, size_t bytes
     return data;
 }
 
+size_t support_count_kernel(const plan *of, const char *kernel) {
+    size_t count = 0;
+    for (uint64_t n = 0; n < of->header->nodes.count; n++)
+        count += strcmp(of->texts + of->nodes[n].kernel, kernel) == 0;
+    return count;
+}
+
+bool support_wants_panels(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    return __builtin_cpu_supports("avx512f");
+#else
+    return false;
+#endif
+}
+
 const plan_tensor *support_find_tensor(const plan *of, const char *name) {
     for (uint64_t i = 0; i < of->header->tensors.count; i++) {
         if (strcmp(of->texts + of->tensors[i].name, name) == 0) return &of->tensors[i];

@@ -37,6 +37,11 @@ void support_run(const support_session *on);
 /* The output after a run; its size must be `bytes`. */
 const void *support_output(const support_session *on, size_t index, size_t bytes);
 
+/* How many nodes of the plan run on the kernel of this name. */
+size_t support_count_kernel(const plan *of, const char *kernel);
+/* This machine is fast with panels of weights, so that some kernels want them. */
+bool support_wants_panels(void);
+
 /* The tensor with this name; fails the test where there is none. */
 const plan_tensor *support_find_tensor(const plan *of, const char *name);
 /* No carried parameter is ever copied to from its replacement, nor is anything when loops are entered or left: else the

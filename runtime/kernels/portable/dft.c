@@ -245,9 +245,9 @@ RT_CLONES static void part_halves(const double *z, const double *m, int64_t plan
                                   double d, double sign, double *real, double *imaginary, double *mirrored) {
     for (int64_t l = 0; l < count; l++) {
         const double zr = z[l], zi = z[plane + l], mr = m[l], mi = m[plane + l];
-        const double er = 0.5 * (zr + mr), ei = 0.5 * (zi - mi), or = 0.5 * (zi + mi), oi = 0.5 * (mr - zr);
-        real[l] = er + (or *c - oi * d);
-        imaginary[l] = sign * (ei + (or *d + oi * c));
+        const double er = 0.5 * (zr + mr), ei = 0.5 * (zi - mi), dr = 0.5 * (zi + mi), di = 0.5 * (mr - zr);
+        real[l] = er + (dr * c - di * d);
+        imaginary[l] = sign * (ei + (dr * d + di * c));
         mirrored[l] = -imaginary[l];
     }
 }

@@ -49,6 +49,8 @@ typedef struct few_filters {
     int64_t lanes;            /* that are channels: 16, or 1 */
     int64_t blocks;           /* of so many channels */
     int64_t parts;            /* of the filters */
+    size_t
+        packed_bytes; /* of one number more than there are weights: that tells them from those that other kernels pack */
     bool transposed, bias, residual;
     rt_activation activation;
     few_phase phases[MOST_PHASES]; /* in the order of the first output of each */
@@ -91,30 +93,25 @@ static bool read_window(const op_call *call, few_filters *s) {
     return true;
 }
 
-/* How many elements of the kernel the outputs see that see element `begin`. */
-static int64_t elements_from(const few_filters *s, int axis, int64_t begin) {
-    return s->kernel[axis] > begin ? (s->kernel[axis] - begin - 1) / s->step[axis] + 1 : 0;
+/* The place of a phase in the order of elements of the kernel. */
+static int64_t place_of(const few_filters *s, const few_phase *phase) {
+    return (phase->begin[0] * s->step[1] + phase->begin[1]) * s->step[2] + phase->begin[2];
 }
 
-/* The weights of phases lie in the order of their elements of the kernel: where the outputs begin does not change it, which bands of rows
- * do. */
+/* The weights of phases lie in that order: where the outputs begin does not change it, which bands of rows do. */
 static void place_weights(few_filters *s) {
-    int64_t at = 0, begin[DIMENSIONS];
-    for (begin[0] = 0; begin[0] < s->step[0]; begin[0]++) {
-        for (begin[1] = 0; begin[1] < s->step[1]; begin[1]++) {
-            for (begin[2] = 0; begin[2] < s->step[2]; begin[2]++) {
-                for (int64_t p = 0; p < phases_of(s); p++)
-                    if (memcmp(s->phases[p].begin, begin, sizeof begin) == 0) s->phases[p].weights = at;
-                at += s->filters * s->blocks * s->lanes * elements_from(s, 0, begin[0]) *
-                      elements_from(s, 1, begin[1]) * elements_from(s, 2, begin[2]);
-            }
+    int64_t at = 0;
+    for (int64_t place = 0; place < phases_of(s); place++) {
+        for (int64_t p = 0; p < phases_of(s); p++) {
+            if (place_of(s, &s->phases[p]) != place) continue;
+            s->phases[p].weights = at;
+            at += weights_of(s, s->phases[p].kernel);
         }
     }
 }
 
 static bool read_transposed(const op_call *call, few_filters *s) {
     op_transposed window;
-    int64_t before[DIMENSIONS];
     if (!op_transposed_read(call, &window, NULL) || window.group != 1) return false;
     for (int i = 0; i < DIMENSIONS; i++) {
         const int at = i - (DIMENSIONS - window.rank);
@@ -122,22 +119,33 @@ static bool read_transposed(const op_call *call, few_filters *s) {
         s->output[i] = at < 0 ? 1 : window.output[at];
         s->kernel[i] = at < 0 ? 1 : window.kernel[at];
         s->step[i] = at < 0 ? 1 : window.stride[at];
-        before[i] = at < 0 ? 0 : window.before[at];
-        if ((at >= 0 && window.dilation[at] != 1) || before[i] < 0 || s->step[i] > MOST_PHASES) return false;
+        if ((at >= 0 && (window.dilation[at] != 1 || window.before[at] < 0)) || s->step[i] > MOST_PHASES)
+            return false;
     }
     if (phases_of(s) > MOST_PHASES) return false;
     for (int64_t p = 0; p < phases_of(s); p++) {
         const int64_t first[] = {p / s->step[2] / s->step[1], p / s->step[2] % s->step[1], p % s->step[2]};
         few_phase *phase = &s->phases[p];
         for (int i = 0; i < DIMENSIONS; i++) {
-            phase->begin[i] = (first[i] + before[i]) % s->step[i];
-            phase->kernel[i] = elements_from(s, i, phase->begin[i]);
-            phase->before[i] = phase->kernel[i] - 1 - (first[i] + before[i] - phase->begin[i]) / s->step[i];
+            const op_transposed_phase of =
+                op_transposed_phase_of(&window, i - (DIMENSIONS - window.rank), first[i]);
+            phase->begin[i] = of.begin;
+            phase->kernel[i] = of.kernel;
+            phase->before[i] = of.before;
+            phase->output[i] = of.output;
             phase->stride[i] = phase->dilation[i] = 1;
-            phase->output[i] = s->output[i] > first[i] ? (s->output[i] - first[i] - 1) / s->step[i] + 1 : 0;
         }
     }
     return true;
+}
+
+/* False where there are no weights, or more than can be. */
+static bool find_bytes(few_filters *s) {
+    size_t count = (size_t)s->filters;
+    for (int i = 0; i < DIMENSIONS; i++)
+        if (s->kernel[i] < 1 || !base_size_multiply(count, (size_t)s->kernel[i], &count)) return false;
+    return base_size_multiply(count, (size_t)(s->blocks * s->lanes), &count) &&
+           base_size_add(count, 1, &count) && base_size_multiply(count, sizeof(float), &s->packed_bytes);
 }
 
 /* False where the application is no convolution of this kind. */
@@ -166,7 +174,7 @@ static bool read_kind(const op_call *call, op_layout layout, few_filters *shape)
     if (shape->images < 1 || shape->channels < 1 || shape->filters < 1 || shape->filters > MOST_FILTERS ||
         !(transposed ? read_transposed(call, shape) : read_window(call, shape)))
         return false;
-    if (product(shape->kernel) < 1 || product(shape->output) < 1 || product(shape->input) < 1) return false;
+    if (!find_bytes(shape) || product(shape->output) < 1 || product(shape->input) < 1) return false;
     if (transposed) place_weights(shape);
     if (points && (shape->phases[0].stride[DIMENSIONS - 1] > 2 || shape->kernel[DIMENSIONS - 1] > MOST_WIDTH))
         return false;
@@ -182,18 +190,13 @@ static bool is_wanted(const few_filters *shape) {
            !(points && !shape->transposed && product(shape->kernel) == 1 && shape->filters >= 3);
 }
 
-/* Of the weights, packed. One number more than there are tells them from those that other kernels pack. */
-static size_t packed_bytes(const few_filters *shape) {
-    return (size_t)(weights_of(shape, shape->kernel) + 1) * sizeof(float);
-}
-
 static bool accepts(const op_call *call, const rt_environment *environment) {
     few_filters shape;
     const op_type *weights = &call->inputs[1].type;
     if (!rt_has_wide_vectors(environment) || !read_kind(call, call->inputs[0].type.layout, &shape))
         return false;
     const bool fit = weights->layout == OP_LAYOUT_PACKED
-                         ? weights->packed_bytes == packed_bytes(&shape)
+                         ? weights->packed_bytes == shape.packed_bytes
                          : weights->layout == OP_LAYOUT_ROW_MAJOR && is_wanted(&shape);
     return fit && call->outputs[0].type.layout == OP_LAYOUT_ROW_MAJOR &&
            (!shape.bias || call->inputs[2].type.layout == OP_LAYOUT_ROW_MAJOR) &&
@@ -209,7 +212,7 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
     *preference = (rt_preference){.inputs = {layout}, .output = OP_LAYOUT_ROW_MAJOR};
     if (call->inputs[1].data && !op_attribute_find(&call->attributes, "ouro.packed_extents")) {
         preference->inputs[1] = OP_LAYOUT_PACKED;
-        preference->packed_bytes[1] = packed_bytes(&shape);
+        preference->packed_bytes[1] = shape.packed_bytes;
     }
     return true;
 }

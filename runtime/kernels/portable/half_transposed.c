@@ -26,15 +26,14 @@ typedef struct transposed {
 /* One axis of a part: which elements of the kernel it has, and where its window lies. */
 static void set_axis(const op_transposed *window, int at, int64_t phase, int axis, int64_t *begin,
                      rt_half_shape *shape) {
-    const int64_t stride = at < 0 ? 1 : window->stride[at], kernel = at < 0 ? 1 : window->kernel[at],
-                  before = at < 0 ? 0 : window->before[at], output = at < 0 ? 1 : window->output[at];
-    *begin = (phase + before) % stride;
+    const op_transposed_phase of = op_transposed_phase_of(window, at, phase);
+    *begin = of.begin;
     shape->input[axis] = at < 0 ? 1 : window->input[at];
-    shape->kernel[axis] = kernel > *begin ? (kernel - *begin - 1) / stride + 1 : 0;
-    shape->before[axis] = shape->kernel[axis] - 1 - (phase + before - *begin) / stride;
+    shape->kernel[axis] = of.kernel;
+    shape->before[axis] = of.before;
     shape->stride[axis] = shape->dilation[axis] = 1;
-    shape->output[axis] = output < 0 ? output : output > phase ? (output - phase - 1) / stride + 1 : 0;
-    shape->step[axis] = stride;
+    shape->output[axis] = of.output;
+    shape->step[axis] = at < 0 ? 1 : window->stride[at];
     shape->first[axis] = phase;
 }
 

@@ -115,6 +115,8 @@ rt_run_function rt_run_nothing;
 
 /* All inputs and outputs are row-major tensors. */
 bool rt_accepts_row_major(const op_call *call);
+/* rt_kernel.accepts of kernels that read images at any places: the same, of reals or bytes. */
+bool rt_accepts_pixels(const op_call *call, const rt_environment *environment);
 
 /* How many bytes an input of this call has when it is packed; false where it never is. */
 typedef bool rt_packed_bytes(const op_call *call, uint32_t input, size_t *bytes);

@@ -11,13 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    op_dtype dtype = call->inputs[0].type.dtype;
-    return rt_accepts_row_major(call) && (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype) ||
-                                          dtype == OP_INT8 || dtype == OP_UINT8);
-}
-
 static double at(const op_tensor *tensor, int64_t i) {
     return rt_element_load(tensor->type.dtype, tensor->data, i);
 }
@@ -409,6 +402,6 @@ static base_status prepare_roi_pool(const op_call *call, const rt_environment *e
 }
 
 const rt_kernel rt_kernel_roi_align = {
-    .name = "portable.roi_align", .accepts = accepts, .prepare = prepare_align};
+    .name = "portable.roi_align", .accepts = rt_accepts_pixels, .prepare = prepare_align};
 const rt_kernel rt_kernel_max_roi_pool = {
-    .name = "portable.max_roi_pool", .accepts = accepts, .prepare = prepare_roi_pool};
+    .name = "portable.max_roi_pool", .accepts = rt_accepts_pixels, .prepare = prepare_roi_pool};

@@ -6,13 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    op_dtype dtype = call->inputs[0].type.dtype;
-    return rt_accepts_row_major(call) && (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype) ||
-                                          dtype == OP_INT8 || dtype == OP_UINT8);
-}
-
 static double at(const op_tensor *tensor, int64_t i) {
     return rt_element_load(tensor->type.dtype, tensor->data, i);
 }
@@ -388,6 +381,6 @@ static base_status prepare_unpool(const op_call *call, const rt_environment *env
 }
 
 const rt_kernel rt_kernel_grid_sample = {
-    .name = "portable.grid_sample", .accepts = accepts, .prepare = prepare_grid};
+    .name = "portable.grid_sample", .accepts = rt_accepts_pixels, .prepare = prepare_grid};
 const rt_kernel rt_kernel_max_unpool = {
-    .name = "portable.max_unpool", .accepts = accepts, .prepare = prepare_unpool};
+    .name = "portable.max_unpool", .accepts = rt_accepts_pixels, .prepare = prepare_unpool};

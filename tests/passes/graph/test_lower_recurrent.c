@@ -331,10 +331,7 @@ static bool is_packed(int batch, int hidden, int threads, bool portable) {
     ouro_plan *opened;
     unsigned char *bytes = support_plan_with(text, &options, &size);
     assert_int_equal(ouro_plan_open(bytes, size, &opened, NULL), OURO_OK);
-    const plan *of = rt_plan_of(opened);
-    bool found = false;
-    for (uint32_t n = 0; n < of->header->nodes.count; n++)
-        found |= strcmp(of->texts + of->nodes[n].kernel, "portable.packed_recurrent") == 0;
+    const bool found = support_count_kernel(rt_plan_of(opened), "portable.packed_recurrent") > 0;
     ouro_plan_free(opened);
     free(bytes);
     free(text);
@@ -346,11 +343,7 @@ static bool is_packed(int batch, int hidden, int threads, bool portable) {
 static void constant_weights_are_packed(void **state) {
     (void)state;
     enum { FEW = 80, MANY = 320 };
-#if defined(__x86_64__) && defined(__GNUC__)
-    const bool here = __builtin_cpu_supports("avx512f");
-#else
-    const bool here = false;
-#endif
+    const bool here = support_wants_panels();
     assert_int_equal(is_packed(4, FEW, 1, false), here);
     assert_int_equal(is_packed(4, FEW, 2, false), here);
     assert_int_equal(is_packed(1, MANY, 1, false), here);

@@ -36,25 +36,9 @@ static char *make_text(const char *rows) {
     return text;
 }
 
-static size_t count_compressed(const plan *of) {
-    size_t count = 0;
-    for (uint64_t n = 0; n < of->header->nodes.count; n++)
-        count += strcmp(of->texts + of->nodes[n].kernel, "portable.compressed_product") == 0;
-    return count;
-}
-
-/* Whether this machine is fast with panels of weights, so that anything is done at all. */
-static bool machine_packs(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
-    return __builtin_cpu_supports("avx512f");
-#else
-    return false;
-#endif
-}
-
 static void weights_beyond_the_cache_take_fewer_bits(void **state) {
     (void)state;
-    const size_t wanted = machine_packs() ? 2 : 0;
+    const size_t wanted = support_wants_panels() ? 2 : 0;
     const struct {
         const char *rows;
         size_t cached;
@@ -69,7 +53,8 @@ static void weights_beyond_the_cache_take_fewer_bits(void **state) {
                                       .environment = {.threads = 1, .portable_only = cases[i].portable}};
         support_session on;
         support_session_open_with(&on, text, &options);
-        if (count_compressed(rt_plan_of(on.plan)) != cases[i].compressed) fail_msg("case %zu", i);
+        if (support_count_kernel(rt_plan_of(on.plan), "portable.compressed_product") != cases[i].compressed)
+            fail_msg("case %zu", i);
         support_session_close(&on);
         free(text);
     }
@@ -101,7 +86,7 @@ static void results_are_the_same(void **state) {
         }
         assert_memory_equal(y[0], y[1], (size_t)(rows * COLUMNS) * sizeof *x);
         assert_memory_equal(z[0], z[1], (size_t)(rows * DEPTH) * sizeof *x);
-        if (machine_packs()) assert_true(constants[1] < constants[0] * 15 / 16);
+        if (support_wants_panels()) assert_true(constants[1] < constants[0] * 15 / 16);
         free(text);
     }
 }

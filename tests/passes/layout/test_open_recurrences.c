@@ -104,22 +104,6 @@ static void run(const form *of, const support_session *on, int steps, int sequen
     }
 }
 
-static bool machine_packs(void) {
-#if defined(__x86_64__)
-    return __builtin_cpu_supports("avx512f");
-#else
-    return false;
-#endif
-}
-
-/* The weights lie in panels. */
-static bool is_packed(const support_session *on) {
-    const plan *made = rt_plan_of(on->plan);
-    for (uint64_t n = 0; n < made->header->nodes.count; n++)
-        if (strcmp(made->texts + made->nodes[n].kernel, "portable.packed_recurrent") == 0) return true;
-    return false;
-}
-
 static void one_plan_gives_what_each_would(void **state) {
     (void)state;
     static const form forms[] = {{true, false, false},
@@ -135,7 +119,8 @@ static void one_plan_gives_what_each_would(void **state) {
         support_session open;
         write_module(&forms[f], "steps", "sequences", text);
         support_session_open_on(&open, text, false, 2);
-        assert_int_equal(is_packed(&open), machine_packs());
+        assert_int_equal(support_count_kernel(rt_plan_of(open.plan), "portable.packed_recurrent"),
+                         support_wants_panels());
         for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
             char numbers[2][8];
             support_session known;
