@@ -31,7 +31,9 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
         /* The only one in 16 bits that reads blocks. */
         if (index == 1) return OP_CHOSEN(CONV, &rt_kernel_half_convolution);
         if (index == 2) return OP_CHOSEN(CONV, &rt_kernel_few_filters);
-        index -= 3;
+        /* As fast as oneDNN's, which have to be made first. */
+        if (index == 3) return OP_CHOSEN(CONV, &rt_kernel_direct_convolution);
+        index -= 4;
     }
     if (code == OP_CONV_TRANSPOSE) { /* as for Conv */
         if (index == 0) return OP_CHOSEN(CONV_TRANSPOSE, &rt_kernel_half_transposed);

@@ -3,7 +3,7 @@
  *
  * Two rules hold for all of them. Results do not depend on the number of threads, nor on the instruction set
  * that a function was compiled for: work is cut at places that follow from the shapes alone, sums are added
- * in an order that is written down, and no expression is contracted; attention, Winograd's convolution, recurrences and products of
+ * in an order that is written down, and no expression is contracted; attention, direct and Winograd's convolutions, recurrences and products of
  * 16 bits or with weights in panels or of few bits alone round a multiplication and its addition once, where the machine can; the left
  * matrix of products with weights of few bits may be in fixed point, where the machine is faster with that (digit_tiles.h); products
  * of bfloat16 take numbers below the least normal one for zero where it multiplies them by itself (pair_tiles.h). And a run allocates
@@ -141,6 +141,8 @@ extern const rt_kernel
 extern const rt_kernel rt_kernel_packed_halves; /* of 16 bits (packed_halves.c) */
 /* LSTM and GRU with constant weights in panels (packed_recurrent.c). */
 extern const rt_kernel rt_kernel_packed_recurrent;
+/* Conv of images whose channels lie side by side, or of row-major ones of a few channels (direct_convolution.c). */
+extern const rt_kernel rt_kernel_direct_convolution;
 /* Conv of each channel by itself, where channels lie side by side (depthwise.c). */
 extern const rt_kernel rt_kernel_depthwise;
 /* Conv with a few filters, on images in several layouts (few_filters.c). */

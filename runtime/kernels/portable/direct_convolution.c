@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* direct_convolution.c: Conv in float with constant weights, windows of up to 128 elements, on images whose channels lie side by side, in
+ * blocks of 16 or innermost; or on row-major images of a few channels, of which it makes either.
+ *
+ * Lanes are filters. A tile is some panels of 16 filters at some points, whose sums stay in registers while all channels of all elements of
+ * the window pass by (direct_tiles.c); results are finished before they are written. There is no scratch, and nothing is made for a shape
+ * when a session begins but a table of places. Chetlur et al., "cuDNN: Efficient Primitives for Deep Learning" (2014), describes a
+ * convolution as a product of which one factor is never stored.
+ *
+ * The weights: [16 filters][part of the channels][element of the window][channel of the part][filter]; parts are blocks, or up to 64
+ * channels that lie innermost, or single maps. They do not depend on the extents of images, which may be open when they are packed. After
+ * them stands one number more, which tells these weights from those that other kernels pack, and whether all are finite.
+ *
+ * Sums begin with the bias and are made in the order of the weights, each product and its sum rounded once, whatever the tile and the number
+ * of threads.
+ */
+#include "runtime/kernels/portable/direct_convolution.h"
+#include "ir/operators/window.h"
+#include "runtime/kernels/portable/cost.h"
+#include <math.h>
+#include <string.h>
+
+enum {
+    LANES = RT_DIRECT_LANES,
+    DIMENSIONS = RT_DIRECT_DIMENSIONS,
+    LEAST_FILTERS = 8, /* fewer leave most lanes empty */
+    FEW_CHANNELS = 4,  /* at most, of an image that is read row-major */
+    /* A tile may end a row and begin the next where rows have so many points at most, that see so many channels, with elements of the window
+     * that lie no farther apart. */
+    SHORT_ROW = 27,
+    MANY_CHANNELS = 16,
+    NEAR_ELEMENTS = 3,
+    NEAR_BYTES = 256 << 10 /* of weights that pass over all points before others do */
+};
+
+/* ---- shapes -------------------------------------------------------------------------------------------- */
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static bool maps_are_read(const rt_direct *s) {
+    return s->from == OP_LAYOUT_ROW_MAJOR;
+}
+
+/* How channels are read, and the weights with them. False for windows that are too large. */
+static bool find_parts(rt_direct *s) {
+    rt_direct_shape *tiles = &s->tiles;
+    const int64_t most = maps_are_read(s) ? 1 : s->from == OP_LAYOUT_NC16 ? LANES : RT_DIRECT_DEPTH;
+    tiles->depth = least(s->channels, most);
+    tiles->parts = (s->channels + most - 1) / most;
+    tiles->last = s->channels - (tiles->parts - 1) * most;
+    tiles->taps = 1;
+    for (int i = 0; i < DIMENSIONS; i++) {
+        if (s->kernel[i] < 1 || s->kernel[i] > RT_DIRECT_TAPS) return false;
+        tiles->taps *= s->kernel[i];
+    }
+    size_t bytes = LANES * sizeof(float);
+    if (tiles->taps > RT_DIRECT_TAPS || !base_size_multiply(bytes, (size_t)s->channels, &bytes) ||
+        !base_size_multiply(bytes, (size_t)tiles->taps, &bytes))
+        return false;
+    tiles->panel_floats = (int64_t)(bytes / sizeof(float));
+    return base_size_multiply(bytes, (size_t)(rt_direct_panel_count(s) * s->groups), &s->packed_bytes) &&
+           base_size_add(s->packed_bytes, sizeof(float), &s->packed_bytes);
+}
+
+static bool read_window(const op_call *call, rt_direct *s) {
+    op_window window;
+    if (op_window_read(call, call->inputs[1].type.shape.dims + 2, &window, NULL) != BASE_OK) return false;
+    const op_window three = op_window_of_three(&window);
+    for (int i = 0; i < DIMENSIONS; i++) {
+        s->input[i] = three.input[i];
+        s->output[i] = three.output[i];
+        s->kernel[i] = three.kernel[i];
+        s->stride[i] = three.stride[i];
+        s->dilation[i] = three.dilation[i];
+        s->before[i] = three.before[i];
+    }
+    return true;
+}
+
+/* Whether results may lie so for images that lie so. */
+static bool fits_layouts(const rt_direct *s) {
+    const bool blocks = s->to == OP_LAYOUT_NC16, innermost = s->to == OP_LAYOUT_NHWC;
+    if (s->groups > 1 && (s->filters % LANES != 0 || (!innermost && s->channels % LANES != 0))) return false;
+    if (!blocks && !innermost) return false;
+    return maps_are_read(s) ? s->channels <= FEW_CHANNELS && s->groups == 1 : s->from == s->to;
+}
+
+/* False where the application is no convolution of this kind. Extents of images may be open. */
+static bool read_kind(const op_call *call, op_layout from, op_layout to, rt_direct *s) {
+    const op_type *x = &call->inputs[0].type;
+    const op_shape *weights = &call->inputs[1].type.shape;
+    if (call->code != OP_CONV || x->dtype != OP_FLOAT || x->shape.rank < 3 ||
+        x->shape.rank > 2 + DIMENSIONS || weights->rank != x->shape.rank || !op_shape_known(weights))
+        return false;
+    *s = (rt_direct){.images = x->shape.dims[0],
+                     .channels = weights->dims[1],
+                     .groups = op_attribute_integer(&call->attributes, "group", 1),
+                     .from = from,
+                     .to = to,
+                     .bias = op_input_present(call, 2),
+                     .residual = op_input_present(call, 3)};
+    if (s->groups < 1 || weights->dims[0] % s->groups != 0) return false;
+    s->filters = weights->dims[0] / s->groups;
+    if (s->filters < LEAST_FILTERS || s->channels < 1 || x->shape.dims[1] != s->channels * s->groups)
+        return false;
+    if (!read_window(call, s) || !find_parts(s) || !fits_layouts(s)) return false;
+    if (!rt_activation_read(&call->attributes, &s->activation)) return false;
+    s->limits = rt_activation_limits(&s->activation, &s->tiles.low, &s->tiles.high);
+    if (!s->limits) {
+        s->tiles.low = -INFINITY;
+        s->tiles.high = INFINITY;
+    }
+    return true;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    rt_direct shape;
+    const op_type *weights = &call->inputs[1].type;
+    return rt_has_wide_vectors(environment) && weights->layout == OP_LAYOUT_PACKED &&
+           read_kind(call, call->inputs[0].type.layout, call->outputs[0].type.layout, &shape) &&
+           weights->packed_bytes == shape.packed_bytes &&
+           (!shape.bias || call->inputs[2].type.layout == OP_LAYOUT_ROW_MAJOR) &&
+           (!shape.residual || call->inputs[3].type.layout == shape.to);
+}
+
+/* A layout of blocks pads these channels to no more than 5/4. */
+static bool is_cheap(op_layout layout, int64_t channels) {
+    const int64_t block = op_layout_block(layout);
+    return (channels + block - 1) / block * block * 4 <= channels * 5;
+}
+
+/* What has its channels innermost keeps them there; else blocks of 16, which let a Concat along the channels be a view. Blocks that would
+ * be padding to a large part cost memory and time. */
+static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
+    static const struct {
+        op_layout from, to;
+    } forms[] = {{OP_LAYOUT_NHWC, OP_LAYOUT_NHWC},
+                 {OP_LAYOUT_NC16, OP_LAYOUT_NC16},
+                 {OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_NC16},
+                 {OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_NHWC},
+                 {OP_LAYOUT_NHWC, OP_LAYOUT_NHWC}};
+    rt_direct shape;
+    if (!rt_has_wide_vectors(environment) || !call->inputs[1].data || call->code != OP_CONV) return false;
+    for (size_t i = preference->inputs[0] == OP_LAYOUT_NHWC ? 0 : 1; i < sizeof forms / sizeof *forms; i++) {
+        if (!is_cheap(forms[i].from, call->inputs[0].type.shape.dims[1]) ||
+            !is_cheap(forms[i].to, call->outputs[0].type.shape.dims[1]) ||
+            !read_kind(call, forms[i].from, forms[i].to, &shape))
+            continue;
+        *preference = (rt_preference){.inputs = {forms[i].from, OP_LAYOUT_PACKED}, .output = forms[i].to};
+        preference->packed_bytes[1] = shape.packed_bytes;
+        if (shape.residual) preference->inputs[3] = forms[i].to;
+        return true;
+    }
+    return false;
+}
+
+static bool estimate(const op_call *call, const rt_environment *environment, size_t scratch_limit,
+                     rt_cost *cost) {
+    rt_direct shape;
+    if (!rt_has_wide_vectors(environment) ||
+        !read_kind(call, call->inputs[0].type.layout, call->outputs[0].type.layout, &shape) ||
+        !rt_direct_convolution_estimate(call, environment, scratch_limit, cost))
+        return false;
+    cost->packed_bytes = shape.packed_bytes;
+    return true;
+}
+
+/* ---- weights ------------------------------------------------------------------------------------------- */
+
+/* Where the weight of a filter of its group, of a channel, of an element of the window stands among those of its panel. */
+static int64_t place_of(const rt_direct *s, int64_t filter, int64_t channel, int64_t element) {
+    const rt_direct_shape *tiles = &s->tiles;
+    const int64_t part = channel / tiles->depth, depth = part + 1 < tiles->parts ? tiles->depth : tiles->last;
+    return (part * tiles->taps * tiles->depth + element * depth + channel % tiles->depth) * LANES +
+           filter % LANES;
+}
+
+/* Copies all weights from their order in ONNX to that of the tiles, or back. */
+static void move_weights(const rt_direct *s, float *plain, float *packed, bool back) {
+    for (int64_t group = 0; group < s->groups; group++) {
+        for (int64_t filter = 0; filter < s->filters; filter++) {
+            float *panel =
+                packed + (group * rt_direct_panel_count(s) + filter / LANES) * s->tiles.panel_floats;
+            for (int64_t channel = 0; channel < s->channels; channel++) {
+                for (int64_t element = 0; element < s->tiles.taps; element++, plain++) {
+                    float *there = panel + place_of(s, filter, channel, element);
+                    if (back) *plain = *there;
+                    else *there = *plain;
+                }
+            }
+        }
+    }
+}
+
+/* The number after the weights. */
+static float *last_of(const rt_direct *s, void *packed) {
+    return (float *)packed + rt_direct_panel_count(s) * s->groups * s->tiles.panel_floats;
+}
+
+static bool are_finite(const rt_direct *s, const float *weights) {
+    const int64_t count = s->groups * s->filters * s->channels * s->tiles.taps;
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(weights[i])) return false;
+    return true;
+}
+
+static bool read_packed(const op_call *call, rt_direct *s) {
+    return read_kind(call, call->inputs[0].type.layout, call->outputs[0].type.layout, s);
+}
+
+static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
+                        const op_tensor *plain, void *packed, base_report *report) {
+    rt_direct shape;
+    (void)environment;
+    if (input != 1 || !read_packed(call, &shape))
+        return base_fail(report, BASE_INVALID, "input %u of this convolution is not packed", input);
+    move_weights(&shape, plain->data, packed, false);
+    *last_of(&shape, packed) = are_finite(&shape, plain->data) ? 0 : 1;
+    return BASE_OK;
+}
+
+static base_status unpack(const op_call *call, const rt_environment *environment, uint32_t input,
+                          const op_tensor *packed, void *plain, base_report *report) {
+    rt_direct shape;
+    (void)environment;
+    if (input != 1 || !read_packed(call, &shape))
+        return base_fail(report, BASE_INVALID, "input %u of this convolution is not packed", input);
+    move_weights(&shape, plain, packed->data, true);
+    return BASE_OK;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------- */
+
+/* The largest part of all that one of the members has, where units are dealt out whole. */
+static double largest_part(int64_t units, int members) {
+    return (double)((units + members - 1) / members) / (double)units;
+}
+
+/* Threads share the points, so that what one wrote it reads again; or the panels, where these can be dealt out more evenly. */
+static void run_member(void *context, int member, int members) {
+    const rt_direct_job *job = context;
+    const rt_direct *s = job->shape;
+    static const double MUCH = 0.95;
+    const int64_t panels = rt_direct_panel_count(s),
+                  pairs = (panels + RT_DIRECT_PANELS - 1) / RT_DIRECT_PANELS, all = s->groups * pairs;
+    const bool shared = largest_part(all, members) < MUCH * largest_part(rt_direct_units(s), members);
+    const int64_t near = NEAR_BYTES / (s->tiles.panel_floats * (int64_t)sizeof(float)) / RT_DIRECT_PANELS,
+                  together = near < 1 ? 1 : near, first = shared ? all * member / members : 0,
+                  end = shared ? all * (member + 1) / members : all;
+    for (int64_t pair = first; pair < end;) {
+        const int64_t at = pair % pairs, count = least(least(together, pairs - at), end - pair);
+        const rt_direct_panels range = {.group = pair / pairs,
+                                        .first = at * RT_DIRECT_PANELS,
+                                        .end = least((at + count) * RT_DIRECT_PANELS, panels)};
+        rt_direct_run_part(job, &range, shared ? 0 : member, shared ? 1 : members);
+        pair += count;
+    }
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const rt_direct *shape = prepared->state;
+    rt_direct_job job = {.shape = shape,
+                         .x = inputs[0].data,
+                         .weights = inputs[1].data,
+                         .bias = shape->bias ? inputs[2].data : NULL,
+                         .residual = shape->residual ? inputs[3].data : NULL,
+                         .y = outputs[0].data,
+                         .finite = *last_of(shape, inputs[1].data) != 1};
+    const int64_t points = shape->images * rt_direct_product(shape->output);
+    const double work = (double)points * (double)(shape->groups * shape->filters) *
+                        (double)(shape->channels * shape->tiles.taps);
+    if (points == 0) return BASE_OK;
+    rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, run_member, &job);
+    return BASE_OK;
+}
+
+/* Once the extents of images are known. */
+static bool read_extents(const op_call *call, const rt_environment *environment, rt_direct *s) {
+    if (!accepts(call, environment) || !read_packed(call, s) || s->images < 0) return false;
+    bool single = s->tiles.taps == 1;
+    for (int d = 0; d < DIMENSIONS; d++) {
+        if (s->input[d] < 0 || s->output[d] < 0) return false;
+        single &= s->stride[d] == 1 && s->before[d] == 0 && s->output[d] == s->input[d];
+    }
+    const bool maps = maps_are_read(s), innermost = s->from == OP_LAYOUT_NHWC,
+               to_blocks = s->to == OP_LAYOUT_NC16;
+    const int64_t channels = s->groups * s->channels, pixels = rt_direct_product(s->input),
+                  filters = s->groups * s->filters, panels = rt_direct_panel_count(s),
+                  points = rt_direct_product(s->output);
+    s->pixel = maps ? 1 : innermost ? channels : LANES;
+    s->channels_step = innermost ? RT_DIRECT_DEPTH : pixels * s->pixel;
+    s->image_step = pixels * (maps || innermost ? channels : (channels + LANES - 1) / LANES * LANES);
+    s->group_step = s->channels * (innermost ? 1 : pixels);
+    s->y_pixel = to_blocks ? LANES : filters;
+    s->tiles.y_panel = to_blocks ? points * LANES : LANES;
+    s->y_image_step = points * (to_blocks ? s->groups * panels * LANES : filters);
+    s->y_group_step = to_blocks ? panels * s->tiles.y_panel : s->filters;
+    for (int d = 0; d < DIMENSIONS && single; d++) /* which see each point in turn: they are one row */
+        s->input[d] = s->output[d] = d == DIMENSIONS - 1 ? points : 1;
+    s->spots = !single && !maps && s->tiles.depth >= MANY_CHANNELS && s->output[2] <= SHORT_ROW &&
+               s->dilation[1] <= NEAR_ELEMENTS && s->dilation[2] <= NEAR_ELEMENTS;
+    return true;
+}
+
+/* Floats from the first element of a window to each of them, and to each channel of a part in each; of the last part in a third table. */
+static void fill_tables(rt_direct *s, int64_t *offsets) {
+    const rt_direct_shape *tiles = &s->tiles;
+    int64_t *places = offsets + tiles->taps, *last = places + tiles->taps * tiles->depth;
+    for (int64_t t = 0; t < tiles->taps; t++) {
+        const int64_t at[] = {t / s->kernel[2] / s->kernel[1], t / s->kernel[2] % s->kernel[1],
+                              t % s->kernel[2]};
+        int64_t place = 0;
+        for (int d = 0; d < DIMENSIONS; d++) place = place * s->input[d] + at[d] * s->dilation[d];
+        offsets[t] = place * s->pixel;
+        for (int64_t c = 0; c < tiles->depth; c++) places[t * tiles->depth + c] = place * s->pixel + c;
+        for (int64_t c = 0; c < tiles->last; c++) last[t * tiles->last + c] = place * s->pixel + c;
+    }
+    s->offsets = offsets;
+    s->places = places;
+    s->last_places = last;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    rt_direct *shape = BASE_NEW(arena, rt_direct);
+    if (!shape) return base_fail_memory(report);
+    if (!read_extents(call, environment, shape))
+        return base_fail(report, BASE_INVALID, "this convolution has no weights in panels");
+    const rt_direct_shape *tiles = &shape->tiles;
+    int64_t *tables = BASE_ARRAY(arena, int64_t, (size_t)(tiles->taps * (1 + tiles->depth + tiles->last)));
+    if (!tables) return base_fail_memory(report);
+    fill_tables(shape, tables);
+    prepared->state = shape;
+    prepared->run = run;
+    return BASE_OK;
+}
+
+/* Images of other extents: tables are as large. */
+static bool adapt(const op_call *call, const rt_environment *environment, rt_prepared *prepared) {
+    rt_direct *shape = prepared->state;
+    int64_t *tables = (int64_t *)(uintptr_t)shape->offsets;
+    if (!read_extents(call, environment, shape)) return false;
+    fill_tables(shape, tables);
+    return true;
+}
+
+const rt_kernel rt_kernel_direct_convolution = {.name = "portable.direct_convolution",
+                                                .accepts = accepts,
+                                                .prefer = prefer,
+                                                .pack = pack,
+                                                .unpack = unpack,
+                                                .estimate = estimate,
+                                                .prepare = prepare,
+                                                .adapt = adapt};

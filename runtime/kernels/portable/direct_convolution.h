@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* direct_convolution.h: what direct_convolution.c, which knows operators, and direct_points.c, which runs, share. */
+#ifndef OURO_DIRECT_CONVOLUTION_H
+#define OURO_DIRECT_CONVOLUTION_H
+
+#include "runtime/kernels/portable/activation.h"
+#include "runtime/kernels/portable/direct_tiles.h"
+#include "runtime/kernels/portable/kernels.h"
+
+enum { RT_DIRECT_DIMENSIONS = 3 };
+
+typedef struct rt_direct {
+    rt_direct_shape tiles;
+    int64_t images, channels, filters, groups; /* channels and filters of one group */
+    int64_t input[RT_DIRECT_DIMENSIONS], output[RT_DIRECT_DIMENSIONS], kernel[RT_DIRECT_DIMENSIONS];
+    int64_t stride[RT_DIRECT_DIMENSIONS], dilation[RT_DIRECT_DIMENSIONS], before[RT_DIRECT_DIMENSIONS];
+    op_layout from, to;
+    size_t packed_bytes;
+    bool bias, residual;
+    rt_activation activation;
+    bool limits; /* the activation is done with those of the tiles */
+    /* Once the extents of images are known: */
+    int64_t image_step,
+        group_step; /* floats from an image to the next, from one group's channels to the next one's */
+    int64_t pixel, channels_step; /* from a point to the next, from one part of the channels to the next */
+    int64_t y_image_step, y_group_step, y_pixel; /* the same of the result */
+    bool spots;                                  /* a tile may end one row and begin the next */
+    const int64_t *offsets;                      /* floats from the window's first element, by element */
+    const int64_t *places;                       /* the same, by channel of a part in each of them */
+    const int64_t *last_places;                  /* of the last part */
+} rt_direct;
+
+typedef struct rt_direct_job {
+    const rt_direct *shape;
+    const float *x, *weights, *bias, *residual;
+    float *y;
+    bool finite; /* all weights are */
+} rt_direct_job;
+
+/* Some panels of one group: what points are made of in turn. */
+typedef struct rt_direct_panels {
+    int64_t group, first, end;
+} rt_direct_panels;
+
+/* Panels of 16 filters of one group. */
+static inline int64_t rt_direct_panel_count(const rt_direct *s) {
+    return (s->filters + RT_DIRECT_LANES - 1) / RT_DIRECT_LANES;
+}
+
+static inline int64_t rt_direct_product(const int64_t extents[RT_DIRECT_DIMENSIONS]) {
+    return extents[0] * extents[1] * extents[2];
+}
+
+/* Beside an image nothing is read, but addresses are computed. */
+static inline const float *rt_direct_address(const float *from, int64_t floats) {
+    return (const float *)((uintptr_t)from + (uintptr_t)(floats * (int64_t)sizeof *from));
+}
+
+/* What is dealt out to threads: rows of results, or tiles of points where there is one row. */
+int64_t rt_direct_units(const rt_direct *shape);
+
+/* Makes these panels of a member's part of all units. */
+void rt_direct_run_part(const rt_direct_job *job, const rt_direct_panels *panels, int member, int members);
+
+#endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* direct_points.c: which points of an image the tiles of direct_convolution.c see, and in which order.
+ *
+ * Along each dimension, points whose windows see the image with the same elements follow one another: before the image begins some elements see
+ * nothing, between its sides all see it. So results fall into boxes, whose points all see with the same elements. A box is made row by row, or
+ * column by column where that is longer: nothing is multiplied with zeros that stand for what lies beside the image, and nothing is copied.
+ *
+ * Rows of small images are shorter than tiles, and all weights are read again for each tile. There a tile is any points that follow one another
+ * through all rows, each of which is told where it is and what it sees; what lies beside the image is zeros.
+ */
+#include "runtime/kernels/portable/direct_convolution.h"
+#include <string.h>
+
+enum {
+    LANES = RT_DIRECT_LANES,
+    DIMENSIONS = RT_DIRECT_DIMENSIONS,
+    PAGE = 4096,
+    NEAR_FLOATS = 1 << 17 /* of points and of their results, that stay in the second cache */
+};
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Results of an image from `first` to before `end`, whose windows see it with the same elements. */
+typedef struct box {
+    int64_t first[DIMENSIONS], end[DIMENSIONS];
+    int64_t element[DIMENSIONS], element_end[DIMENSIONS];
+    rt_direct_run runs[RT_DIRECT_TAPS];
+    int64_t run_count;
+} box;
+
+/* Points of one row or column of a box, made of some panels. */
+typedef struct line {
+    const rt_direct_job *job;
+    const rt_direct_panels *range;
+    int64_t image;
+    int64_t at[DIMENSIONS]; /* the first point */
+    int along;              /* the dimension */
+    int64_t count;
+    const box *of;
+} line;
+
+/* ---- panels -------------------------------------------------------------------------------------------- */
+
+/* What is no limit is applied to results that have just been written. Lanes that pad a block stay zero. */
+static void activate(const rt_direct *s, const rt_direct_panels *range, float *y, int64_t y_point,
+                     int64_t count) {
+    const int64_t first = range->first * LANES, filters = least(range->end * LANES, s->filters) - first;
+    if (s->to == OP_LAYOUT_NHWC) {
+        if (y_point == filters) rt_activation_fused(&s->activation, y, count * filters);
+        for (int64_t p = 0; p < count && y_point != filters; p++)
+            rt_activation_fused(&s->activation, y + p * y_point, filters);
+        return;
+    }
+    for (int64_t at = 0; at < filters; at += LANES, y += s->tiles.y_panel) {
+        const int64_t there = filters - at;
+        if (y_point == LANES) rt_activation_fused(&s->activation, y, count * LANES);
+        for (int64_t p = 0; p < count && (y_point != LANES || there < LANES); p++) {
+            if (y_point != LANES) rt_activation_fused(&s->activation, y + p * y_point, LANES);
+            if (there < LANES) memset(y + p * y_point + there, 0, (size_t)(LANES - there) * sizeof *y);
+        }
+    }
+}
+
+/* `count` points in tiles of equal size, or nearly. */
+static void run_tiles(rt_direct_row row, int64_t panels, int64_t count, int64_t most) {
+    const int64_t tiles = (count + most - 1) / most, points = count / tiles, larger = count % tiles,
+                  done = larger * (points + 1);
+    row.times = larger;
+    if (larger) rt_direct_function_for(points + 1, panels, false)(&row, NULL);
+    row.x = rt_direct_address(row.x, done * row.apart);
+    row.y += done * row.y_point;
+    if (row.residual) row.residual += done * row.y_point;
+    row.times = tiles - larger;
+    rt_direct_function_for(points, panels, false)(&row, NULL);
+}
+
+/* Points that lie a multiple of a page apart meet in few sets of the nearest cache: a tile has fewer of them, and more panels. */
+static bool is_page_apart(int64_t floats) {
+    return floats * (int64_t)sizeof(float) % PAGE == 0;
+}
+
+/* What tiles at `point`, counted through all rows, are made of: all but where they see. */
+static rt_direct_row row_at(const rt_direct_job *job, const rt_direct_panels *range, int64_t image,
+                            int64_t point) {
+    const rt_direct *s = job->shape;
+    const int64_t filter = range->group * s->filters + range->first * LANES,
+                  panel = range->group * rt_direct_panel_count(s) + range->first,
+                  y_at = image * s->y_image_step + point * s->y_pixel + range->group * s->y_group_step +
+                         range->first * s->tiles.y_panel;
+    return (rt_direct_row){.shape = &s->tiles,
+                           .part_step = s->channels_step,
+                           .places = s->places,
+                           .last_places = s->last_places,
+                           .panels = job->weights + panel * s->tiles.panel_floats,
+                           .bias = job->bias ? job->bias + filter : NULL,
+                           .residual = job->residual ? job->residual + y_at : NULL,
+                           .y = job->y + y_at,
+                           .y_point = s->y_pixel,
+                           .padded = s->to == OP_LAYOUT_NC16};
+}
+
+/* All of these panels at `count` points; where there are no spots, of the row. */
+static void run_panels(const rt_direct *s, const rt_direct_panels *range, rt_direct_row row,
+                       const rt_direct_spots *spots, int64_t count) {
+    const bool few = is_page_apart(row.apart);
+    const int64_t most = few ? RT_DIRECT_MORE_PANELS : RT_DIRECT_PANELS;
+    float *const y = row.y;
+    int64_t left = s->filters - range->first * LANES;
+    for (int64_t p = range->first; p < range->end; p += most, left -= most * LANES) {
+        const int64_t panels = least(range->end - p, most);
+        row.filters = least(left, panels * LANES);
+        if (spots) rt_direct_function_for(count, panels, true)(&row, spots);
+        else
+            run_tiles(row, panels, count,
+                      few          ? RT_DIRECT_FEW_POINTS
+                      : panels > 1 ? RT_DIRECT_POINTS
+                                   : RT_DIRECT_MORE_POINTS);
+        row.panels += most * s->tiles.panel_floats;
+        row.y += most * s->tiles.y_panel;
+        if (row.bias) row.bias += most * LANES;
+        if (row.residual) row.residual += most * s->tiles.y_panel;
+    }
+    if (!s->limits) activate(s, range, y, row.y_point, count);
+}
+
+static void run_line(const line *points) {
+    const rt_direct_job *job = points->job;
+    const rt_direct *s = job->shape;
+    int64_t place = 0, point = 0, apart = s->stride[points->along], y_apart = 1;
+    for (int d = 0; d < DIMENSIONS; d++) {
+        place = place * s->input[d] + points->at[d] * s->stride[d] - s->before[d];
+        point = point * s->output[d] + points->at[d];
+        if (d <= points->along) continue;
+        apart *= s->input[d];
+        y_apart *= s->output[d];
+    }
+    rt_direct_row row = row_at(job, points->range, points->image, point);
+    row.x = rt_direct_address(job->x, points->image * s->image_step + points->range->group * s->group_step +
+                                          place * s->pixel);
+    row.apart = apart * s->pixel;
+    row.y_point *= y_apart;
+    row.runs = points->of->runs;
+    row.run_count = points->of->run_count;
+    run_panels(s, points->range, row, NULL, points->count);
+}
+
+/* ---- boxes --------------------------------------------------------------------------------------------- */
+
+/* The elements of the window along dimension d that see the image from result number `at`. */
+static void find_seen(const rt_direct *s, int d, int64_t at, int64_t *first, int64_t *end) {
+    const int64_t begin = at * s->stride[d] - s->before[d], dilation = s->dilation[d],
+                  left = s->input[d] - begin, last = left > 0 ? (left + dilation - 1) / dilation : 0;
+    *first = begin < 0 ? least((-begin + dilation - 1) / dilation, s->kernel[d]) : 0;
+    *end = least(last, s->kernel[d]);
+    if (*end < *first) *end = *first;
+}
+
+/* How far the points reach along dimension d, from `from` on and before `end`, that see with the same elements as the first. */
+static int64_t find_box(const rt_direct *s, int d, int64_t from, int64_t end, box *of) {
+    int64_t first, last, to = from + 1;
+    find_seen(s, d, from, &of->element[d], &of->element_end[d]);
+    for (; to < end; to++) {
+        find_seen(s, d, to, &first, &last);
+        if (first != of->element[d] || last != of->element_end[d]) break;
+        /* Between the sides nothing changes before the last element reaches the end. */
+        if (first == 0 && last == s->kernel[d]) {
+            const int64_t furthest = s->input[d] - 1 - (s->kernel[d] - 1) * s->dilation[d] + s->before[d];
+            to = least(end, furthest / s->stride[d] + 1);
+            break;
+        }
+    }
+    of->first[d] = from;
+    of->end[d] = to;
+    return to;
+}
+
+/* The elements that the points of a box see, as few runs of them as possible. */
+static void find_runs(const rt_direct *s, box *of) {
+    of->run_count = 0;
+    for (int64_t i = of->element[0]; i < of->element_end[0]; i++) {
+        for (int64_t j = of->element[1]; j < of->element_end[1]; j++) {
+            const int64_t row = (i * s->kernel[1] + j) * s->kernel[2], first = row + of->element[2],
+                          end = row + of->element_end[2];
+            if (first == end) continue;
+            if (of->run_count && of->runs[of->run_count - 1].end == first)
+                of->runs[of->run_count - 1].end = end;
+            else of->runs[of->run_count++] = (rt_direct_run){first, end};
+        }
+    }
+}
+
+/* Along the rows, or along the columns where these are longer. Of single points, which lie in one row, as many are made of all panels before
+ * others are as stay in the second cache. */
+static void run_box(const rt_direct_job *job, const rt_direct_panels *range, int64_t image, const box *of) {
+    const rt_direct *s = job->shape;
+    const int along = of->end[1] - of->first[1] > of->end[2] - of->first[2] ? 1 : 2, across = 3 - along;
+    const int64_t near = NEAR_FLOATS / (s->channels + (range->end - range->first) * LANES),
+                  most = near < RT_DIRECT_MORE_POINTS ? RT_DIRECT_MORE_POINTS : near;
+    line points = {.job = job, .range = range, .image = image, .along = along, .of = of};
+    for (int64_t i = of->first[0]; i < of->end[0]; i++) {
+        for (int64_t j = of->first[across]; j < of->end[across]; j++) {
+            for (int64_t k = of->first[along]; k < of->end[along]; k += points.count) {
+                points.at[0] = i;
+                points.at[across] = j;
+                points.at[along] = k;
+                points.count = least(of->end[along] - k, most);
+                run_line(&points);
+            }
+        }
+    }
+}
+
+/* Results of one image, from `first` to before `end`. */
+static void run_results(const rt_direct_job *job, const rt_direct_panels *range, int64_t image,
+                        const int64_t first[DIMENSIONS], const int64_t end[DIMENSIONS]) {
+    const rt_direct *s = job->shape;
+    box of;
+    for (int64_t i = first[0]; i < end[0];) {
+        i = find_box(s, 0, i, end[0], &of);
+        for (int64_t j = first[1]; j < end[1];) {
+            j = find_box(s, 1, j, end[1], &of);
+            for (int64_t k = first[2]; k < end[2];) {
+                k = find_box(s, 2, k, end[2], &of);
+                find_runs(s, &of);
+                run_box(job, range, image, &of);
+            }
+        }
+    }
+}
+
+/* ---- spots --------------------------------------------------------------------------------------------- */
+
+/* Where a point lies among the results of an image, and what planes and rows of its window see the image. */
+typedef struct spot {
+    int64_t at[DIMENSIONS], first[DIMENSIONS], end[DIMENSIONS];
+    int64_t place; /* of the image, that a window at column 0 sees first, in pixels */
+} spot;
+
+static void enter_row(const rt_direct *s, spot *to) {
+    to->place = 0;
+    for (int d = 0; d < DIMENSIONS - 1; d++) {
+        to->place = (to->place + to->at[d] * s->stride[d] - s->before[d]) * s->input[d + 1];
+        find_seen(s, d, to->at[d], &to->first[d], &to->end[d]);
+    }
+    to->place -= s->before[2];
+}
+
+static void next_spot(const rt_direct *s, spot *to) {
+    if (++to->at[2] < s->output[2]) return;
+    to->at[2] = 0;
+    if (++to->at[1] == s->output[1]) {
+        to->at[1] = 0;
+        to->at[0]++;
+    }
+    enter_row(s, to);
+}
+
+/* Notes that spot number p of a tile sees these elements of the window. */
+static void see(const rt_direct *s, const spot *from, int p, uint32_t *visible) {
+    for (int64_t i = from->first[0]; i < from->end[0]; i++)
+        for (int64_t j = from->first[1]; j < from->end[1]; j++)
+            for (int64_t k = from->first[2]; k < from->end[2]; k++)
+                visible[(i * s->kernel[1] + j) * s->kernel[2] + k] |= UINT32_C(1) << p;
+}
+
+/* One tile of `count` points of an image from `point` on. */
+static void run_spots(const rt_direct_job *job, const rt_direct_panels *range, int64_t image, int64_t point,
+                      int64_t count) {
+    const rt_direct *s = job->shape;
+    const float *x = job->x + image * s->image_step + range->group * s->group_step;
+    rt_direct_spots spots = {.offsets = s->offsets};
+    spot at = {.at = {point / s->output[2] / s->output[1], point / s->output[2] % s->output[1],
+                      point % s->output[2]}};
+    enter_row(s, &at);
+    for (int p = 0; p < count; p++) {
+        spots.points[p] = rt_direct_address(x, (at.place + at.at[2] * s->stride[2]) * s->pixel);
+        find_seen(s, 2, at.at[2], &at.first[2], &at.end[2]);
+        see(s, &at, p, spots.visible);
+        next_spot(s, &at);
+    }
+    rt_direct_row row = row_at(job, range, image, point);
+    row.apart = s->stride[2] * s->pixel;
+    run_panels(s, range, row, &spots, count);
+}
+
+/* Zeros beside the image count for nothing if all weights are finite. */
+static bool has_spots(const rt_direct_job *job) {
+    return job->shape->spots && job->finite;
+}
+
+static int64_t points_of_spots(const rt_direct *s) {
+    return is_page_apart(s->stride[2] * s->pixel) ? RT_DIRECT_FEW_POINTS : RT_DIRECT_POINTS;
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------- */
+
+/* Results are dealt out to threads by rows, or by columns where there is one row. */
+static bool is_one_row(const rt_direct *s) {
+    return s->output[0] == 1 && s->output[1] == 1;
+}
+
+int64_t rt_direct_units(const rt_direct *s) {
+    const int64_t most = points_of_spots(s), points = rt_direct_product(s->output);
+    return s->images * (s->spots || is_one_row(s) ? (points + most - 1) / most : s->output[0] * s->output[1]);
+}
+
+/* A member's part of all spots. */
+static void run_all_spots(const rt_direct_job *job, const rt_direct_panels *range, int member, int members) {
+    const rt_direct *s = job->shape;
+    const int64_t points = rt_direct_product(s->output), all = rt_direct_units(s), tiles = all / s->images;
+    for (int64_t i = all * member / members; i < all * (member + 1) / members; i++) {
+        const int64_t t = i % tiles, first = points * t / tiles;
+        run_spots(job, range, i / tiles, first, points * (t + 1) / tiles - first);
+    }
+}
+
+/* A member's part of all rows: planes of an image, or rows of one, as many at a time as there are. */
+static void run_all_rows(const rt_direct_job *job, const rt_direct_panels *range, int member, int members) {
+    const rt_direct *s = job->shape;
+    const int along = is_one_row(s) ? 2 : 1;
+    const int64_t of_plane = s->output[along], each = s->output[0] * of_plane, all = s->images * each,
+                  end = all * (member + 1) / members;
+    for (int64_t i = all * member / members; i < end;) {
+        const int64_t image = i / each, plane = i % each / of_plane, at = i % of_plane,
+                      left = least(end - i, (plane + 1) * of_plane - i % each);
+        int64_t first[] = {plane, 0, 0}, last[] = {plane + 1, s->output[1], s->output[2]};
+        first[along] = at;
+        last[along] = at + left;
+        run_results(job, range, image, first, last);
+        i += left;
+    }
+}
+
+void rt_direct_run_part(const rt_direct_job *job, const rt_direct_panels *range, int member, int members) {
+    (has_spots(job) ? run_all_spots : run_all_rows)(job, range, member, members);
+}
