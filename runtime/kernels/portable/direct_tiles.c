@@ -239,7 +239,7 @@ static rt_direct_function *const rows[RT_DIRECT_MORE_POINTS][MOST_PANELS] = {
 static rt_direct_function *const spots_of[RT_DIRECT_POINTS][MOST_PANELS] = {ALL(spots)};
 
 rt_direct_function *rt_direct_function_for(int64_t points, int64_t panels, bool spots) {
-    return (spots ? spots_of : rows)[points - 1][panels - 1];
+    return spots ? spots_of[points - 1][panels - 1] : rows[points - 1][panels - 1];
 }
 #else
 rt_direct_function *rt_direct_function_for(int64_t points, int64_t panels, bool spots) {
