@@ -27,53 +27,59 @@ enum { ABREAST = 512, LANES = 32 };
     }
 
 /* Results are counted as outer * inner. */
-#define ARG(name, type, value, read, clones)                                                                 \
-    clones static void name(const arg_state *state, int64_t *to, const void *from, int64_t begin,            \
-                            int64_t end) {                                                                   \
-        const type *values = from;                                                                           \
-        while (begin < end) {                                                                                \
-            /* A line is read as rows of LANES, whose results are compared at its end. */                    \
-            const bool line = state->inner == 1 && state->extent >= LANES;                                   \
-            const int64_t column = begin % state->inner;                                                     \
-            const type *x = values + begin / state->inner * state->extent * state->inner + column;           \
-            int64_t count = end - begin < state->inner - column ? end - begin : state->inner - column;       \
-            if (count > ABREAST) count = ABREAST;                                                            \
-            if (line) count = LANES;                                                                         \
-            const int64_t rows = line ? state->extent / LANES : state->extent;                               \
-            const int64_t stride = line ? LANES : state->inner;                                              \
-            value best[ABREAST];                                                                             \
-            int32_t where[ABREAST];                                                                          \
-            for (int64_t c = 0; c < count; c++) {                                                            \
-                best[c] = read(x[c]);                                                                        \
-                where[c] = 0;                                                                                \
-            }                                                                                                \
-            for (int64_t i = 1; i < rows; i++) {                                                             \
-                const type *row = x + i * stride;                                                            \
-                if (state->smallest && state->last) ARG_ROW(value, read, <=, a != a)                         \
-                else if (state->smallest) ARG_ROW(value, read, <, (a != a) & (b == b))                       \
-                else if (state->last) ARG_ROW(value, read, >=, a != a)                                       \
-                else ARG_ROW(value, read, >, (a != a) & (b == b))                                            \
-            }                                                                                                \
-            if (line) {                                                                                      \
-                int64_t found = (int64_t)where[0] * LANES;                                                   \
-                value b = best[0];                                                                           \
-                for (int64_t c = 1; c < state->extent - rows * LANES + LANES; c++) {                         \
-                    const bool rest = c >= LANES;                                                            \
-                    const int64_t at = rest ? rows * LANES + c - LANES : (int64_t)where[c] * LANES + c;      \
-                    const value a = rest ? read(x[at]) : best[c];                                            \
-                    const bool equal = (a == b) | ((a != a) & (b != b));                                     \
-                    const bool better = state->smallest ? a < b : a > b;                                     \
-                    if (better || (a != a && b == b) || (equal && (at > found) == state->last)) {            \
-                        b = a;                                                                               \
-                        found = at;                                                                          \
-                    }                                                                                        \
-                }                                                                                            \
-                to[begin++] = found;                                                                         \
-                continue;                                                                                    \
-            }                                                                                                \
-            for (int64_t c = 0; c < count; c++) to[begin + c] = where[c];                                    \
-            begin += count;                                                                                  \
-        }                                                                                                    \
+#define ARG(name, type, value, read, clones)                                                                   \
+    clones static void name(const arg_state *state, int64_t *to, const void *from, int64_t begin,              \
+                            int64_t end) {                                                                     \
+        const type *values = from;                                                                             \
+        while (begin < end) {                                                                                  \
+            /* A line is read as rows of LANES, whose results are compared at its end; of short lines, those \
+               that are side by side are read together. */ \
+            const bool line = state->inner == 1 && state->extent >= LANES;                                     \
+            const bool lines = state->inner == 1 && !line;                                                     \
+            const int64_t column = begin % state->inner;                                                       \
+            const type *x = values + begin / state->inner * state->extent * state->inner + column;             \
+            const int64_t most = lines ? end - begin : state->inner - column;                                  \
+            int64_t count = end - begin < most ? end - begin : most;                                           \
+            if (count > ABREAST) count = ABREAST;                                                              \
+            if (line) count = LANES;                                                                           \
+            const int64_t rows = line ? state->extent / LANES : state->extent;                                 \
+            const int64_t stride = line ? LANES : state->inner;                                                \
+            const int64_t apart = lines ? state->extent : 1;                                                   \
+            type turned[ABREAST];                                                                              \
+            value best[ABREAST];                                                                               \
+            int32_t where[ABREAST];                                                                            \
+            for (int64_t c = 0; c < count; c++) {                                                              \
+                best[c] = read(x[c * apart]);                                                                  \
+                where[c] = 0;                                                                                  \
+            }                                                                                                  \
+            for (int64_t i = 1; i < rows; i++) {                                                               \
+                const type *row = lines ? turned : x + i * stride;                                             \
+                for (int64_t c = 0; lines && c < count; c++) turned[c] = x[c * apart + i];                     \
+                if (state->smallest && state->last) ARG_ROW(value, read, <=, a != a)                           \
+                else if (state->smallest) ARG_ROW(value, read, <, (a != a) & (b == b))                         \
+                else if (state->last) ARG_ROW(value, read, >=, a != a)                                         \
+                else ARG_ROW(value, read, >, (a != a) & (b == b))                                              \
+            }                                                                                                  \
+            if (line) {                                                                                        \
+                int64_t found = (int64_t)where[0] * LANES;                                                     \
+                value b = best[0];                                                                             \
+                for (int64_t c = 1; c < state->extent - rows * LANES + LANES; c++) {                           \
+                    const bool rest = c >= LANES;                                                              \
+                    const int64_t at = rest ? rows * LANES + c - LANES : (int64_t)where[c] * LANES + c;        \
+                    const value a = rest ? read(x[at]) : best[c];                                              \
+                    const bool equal = (a == b) | ((a != a) & (b != b));                                       \
+                    const bool better = state->smallest ? a < b : a > b;                                       \
+                    if (better || (a != a && b == b) || (equal && (at > found) == state->last)) {              \
+                        b = a;                                                                                 \
+                        found = at;                                                                            \
+                    }                                                                                          \
+                }                                                                                              \
+                to[begin++] = found;                                                                           \
+                continue;                                                                                      \
+            }                                                                                                  \
+            for (int64_t c = 0; c < count; c++) to[begin + c] = where[c];                                      \
+            begin += count;                                                                                    \
+        }                                                                                                      \
     }
 
 #define SELF(element) (element)

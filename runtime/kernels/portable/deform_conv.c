@@ -2,7 +2,8 @@
 /* deform_conv.c: DeformConv: a convolution whose window has an offset of its own at every element, by linear interpolation.
  *
  * The points that the windows of some pixels of the result see are written as the right matrix of a product, in panels, which is then
- * multiplied as Conv multiplies. Doubles are added up one by one. Dai et al., "Deformable Convolutional Networks" (2017); Zhu et al.,
+ * multiplied as Conv multiplies. Where a point lies is the same for all channels that share offsets: in float, its neighbours and their
+ * weights are found once (taps). Other types find them again for each channel, and doubles are added up one by one. Dai et al., "Deformable Convolutional Networks" (2017); Zhu et al.,
  * "Deformable ConvNets v2" (2018).
  */
 #include "runtime/kernels/portable/kernels.h"
@@ -10,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { X, W, OFFSET, BIAS, MASK, MOST_AXES = 4, PIXELS = 64 };
+enum { X, W, OFFSET, BIAS, MASK, MOST_AXES = 4, MOST_CORNERS = 1 << MOST_AXES, PIXELS = 64 };
 
 typedef struct deform_state {
     op_dtype dtype;
@@ -21,7 +22,16 @@ typedef struct deform_state {
     int64_t image_size, result_size, window_size;
     int64_t depth; /* of the product: channels of a group times the window */
     int64_t parts; /* PIXELS of the result each */
+    bool taps;     /* points are found once for all channels */
 } deform_state;
+
+/* What an element of the window sees at PIXELS pixels of the result: by corner, where in a plane, and how much of it; a corner outside has
+ * the weight 0, and is not read. */
+typedef struct deform_taps {
+    int32_t at[MOST_CORNERS][PIXELS];
+    float weights[MOST_CORNERS][PIXELS];
+    float mask[PIXELS];
+} deform_taps;
 
 typedef struct deform_job {
     const deform_state *state;
@@ -32,20 +42,22 @@ typedef struct deform_job {
     size_t each;
 } deform_job;
 
-/* The image between its points; nothing lies outside of it. */
-static double sample(const deform_state *s, const void *x, int64_t plane, const double *at) {
+/* The pixels around a point, as the position in a plane and the weight of each corner; 0 of what lies outside. */
+static void corners_of(const deform_state *s, const double *at, int64_t positions[MOST_CORNERS],
+                       double weights[MOST_CORNERS]) {
     int64_t low[MOST_AXES];
-    double part[MOST_AXES], sum = 0;
+    double part[MOST_AXES];
+    bool within = true;
     for (int32_t i = 0; i < s->rank; i++) {
         /* Also what is not a number lies outside. */
-        if (!(at[i] > -1 && at[i] < (double)s->image[i])) return 0;
-        low[i] = (int64_t)floor(at[i]);
+        within = within && at[i] > -1 && at[i] < (double)s->image[i];
+        low[i] = within ? (int64_t)floor(at[i]) : 0;
         part[i] = at[i] - (double)low[i];
     }
     for (unsigned corner = 0; corner < 1u << s->rank; corner++) {
         double weight = 1;
         int64_t offset = 0;
-        bool inside = true;
+        bool inside = within;
         for (int32_t i = 0; i < s->rank; i++) {
             const bool high = corner >> i & 1;
             const int64_t p = low[i] + high;
@@ -53,18 +65,15 @@ static double sample(const deform_state *s, const void *x, int64_t plane, const 
             inside = inside && p >= 0 && p < s->image[i];
             offset = offset * s->image[i] + p;
         }
-        if (inside && weight > 0)
-            sum += weight * rt_element_load(s->dtype, x, plane * s->image_size + offset);
+        positions[corner] = inside ? offset : 0;
+        weights[corner] = inside ? weight : 0;
     }
-    return sum;
 }
 
-/* What element `element` of the window of a pixel sees, in the plane of a channel. */
-static double seen(const deform_job *job, int64_t b, int64_t channel, int64_t pixel, int64_t element) {
+/* Where element `element` of the window of a pixel lies; `window` is that element of the set of offsets that counts. */
+static void place_of(const deform_job *job, int64_t window, int64_t pixel, int64_t element,
+                     double at[MOST_AXES]) {
     const deform_state *s = job->state;
-    const int64_t set = channel / (s->channels / s->offset_groups),
-                  window = (b * s->offset_groups + set) * s->window_size + element;
-    double at[MOST_AXES];
     int64_t p = pixel, e = element;
     for (int32_t i = s->rank - 1; i >= 0; i--) {
         const double offset = rt_element_load(s->dtype, job->inputs[OFFSET].data,
@@ -74,8 +83,89 @@ static double seen(const deform_job *job, int64_t b, int64_t channel, int64_t pi
         p /= s->result[i];
         e /= s->window[i];
     }
-    const double value = sample(s, job->inputs[X].data, b * s->channels + channel, at);
+}
+
+/* What element `element` of the window of a pixel sees, in the plane of a channel. */
+static double seen(const deform_job *job, int64_t b, int64_t channel, int64_t pixel, int64_t element) {
+    const deform_state *s = job->state;
+    const int64_t set = channel / (s->channels / s->offset_groups),
+                  window = (b * s->offset_groups + set) * s->window_size + element;
+    const int64_t plane = (b * s->channels + channel) * s->image_size;
+    double at[MOST_AXES], weights[MOST_CORNERS], value = 0;
+    int64_t positions[MOST_CORNERS];
+    place_of(job, window, pixel, element, at);
+    corners_of(s, at, positions, weights);
+    for (unsigned corner = 0; corner < 1u << s->rank; corner++) {
+        if (weights[corner] > 0)
+            value +=
+                weights[corner] * rt_element_load(s->dtype, job->inputs[X].data, plane + positions[corner]);
+    }
     return job->mask ? value * rt_element_load(s->dtype, job->mask, window * s->result_size + pixel) : value;
+}
+
+/* ---- panels -------------------------------------------------------------------------------------------- */
+
+/* Of float: what element `element` of the windows of `count` pixels sees in every channel of a set. */
+static void find_taps(const deform_job *job, int64_t window, int64_t pixel, int64_t count, int64_t element,
+                      deform_taps *taps) {
+    const deform_state *s = job->state;
+    double at[MOST_AXES], weights[MOST_CORNERS];
+    int64_t positions[MOST_CORNERS];
+    for (int64_t j = 0; j < PIXELS; j++) {
+        /* Pixels that are not there see nothing. */
+        const bool there = j < count;
+        if (there) {
+            place_of(job, window, pixel + j, element, at);
+            corners_of(s, at, positions, weights);
+        }
+        for (unsigned corner = 0; corner < 1u << s->rank; corner++) {
+            taps->at[corner][j] = there ? (int32_t)positions[corner] : 0;
+            taps->weights[corner][j] = there ? (float)weights[corner] : 0;
+        }
+        taps->mask[j] = !there      ? 0
+                        : job->mask ? ((const float *)job->mask)[window * s->result_size + pixel + j]
+                                    : 1;
+    }
+}
+
+/* A row of the panels, which are `step` elements apart. */
+RT_CLONES static void blend(const deform_taps *taps, unsigned corners, const float *plane, float *panels,
+                            int64_t step) {
+    for (int64_t first = 0; first < PIXELS; first += RT_PANEL) {
+        float sums[RT_PANEL] = {0};
+        for (unsigned corner = 0; corner < corners; corner++) {
+            const int32_t *at = taps->at[corner] + first;
+            const float *weights = taps->weights[corner] + first;
+            for (int j = 0; j < RT_PANEL; j++) {
+                /* What is infinite, and has no weight, does not count. */
+                const float product = weights[j] * plane[at[j]];
+                sums[j] += weights[j] > 0 ? product : 0;
+            }
+        }
+        for (int j = 0; j < RT_PANEL; j++) panels[j] = sums[j] * taps->mask[first + j];
+        panels += step;
+    }
+}
+
+/* The channels of a group at `count` pixels from `pixel` on, whose points are found once for each set of offsets. */
+static void fill_floats(const deform_job *job, float *panels, int64_t b, int64_t group, int64_t pixel,
+                        int64_t count) {
+    const deform_state *s = job->state;
+    const int64_t channels = s->channels / s->groups, in_set = s->channels / s->offset_groups;
+    deform_taps taps;
+    for (int64_t first = 0, some; first < channels; first += some) {
+        const int64_t channel = group * channels + first, set = channel / in_set,
+                      left = (set + 1) * in_set - channel;
+        some = left < channels - first ? left : channels - first;
+        for (int64_t element = 0; element < s->window_size; element++) {
+            find_taps(job, (b * s->offset_groups + set) * s->window_size + element, pixel, count, element,
+                      &taps);
+            for (int64_t c = 0; c < some; c++)
+                blend(&taps, 1u << s->rank,
+                      (const float *)job->inputs[X].data + (b * s->channels + channel + c) * s->image_size,
+                      panels + ((first + c) * s->window_size + element) * RT_PANEL, s->depth * RT_PANEL);
+        }
+    }
 }
 
 /* Every map of a group at `count` pixels from `pixel` on: the product, then the bias. */
@@ -84,8 +174,9 @@ static void multiply(const deform_job *job, float *scratch, int64_t b, int64_t g
     const deform_state *s = job->state;
     const int64_t maps = s->maps / s->groups, channels = s->channels / s->groups;
     float *panels = scratch, *sums = scratch + s->depth * PIXELS;
-    memset(panels, 0, (size_t)(s->depth * PIXELS) * sizeof *panels);
-    for (int64_t k = 0; k < s->depth; k++) {
+    if (s->taps) fill_floats(job, panels, b, group, pixel, count);
+    else memset(panels, 0, (size_t)(s->depth * PIXELS) * sizeof *panels);
+    for (int64_t k = 0; !s->taps && k < s->depth; k++) {
         for (int64_t j = 0; j < count; j++)
             panels[(j / RT_PANEL * s->depth + k) * RT_PANEL + j % RT_PANEL] =
                 (float)seen(job, b, group * channels + k / s->window_size, pixel + j, k % s->window_size);
@@ -195,6 +286,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     read_axes(call, s);
     s->depth = s->channels / s->groups * s->window_size;
     s->parts = (s->result_size + PIXELS - 1) / PIXELS;
+    s->taps = s->dtype == OP_FLOAT && s->image_size > 0 && s->image_size <= INT32_MAX;
     prepared->state = s;
     prepared->run = run;
     size_t bytes, weights = 0;

@@ -9,6 +9,7 @@
 #include "runtime/kernels/portable/binary_halves.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/pow.h"
+#include "runtime/kernels/portable/spread.h"
 #include "runtime/kernels/portable/vector_doubles.h"
 #include "runtime/kernels/portable/vector_math.h"
 #include <math.h>
@@ -321,6 +322,10 @@ typedef struct binary_state {
     size_t left_size, right_size, to_size;
     op_dtype right_dtype;
     rt_loop loop; /* of what is not a single run */
+    /* Where innermost rows are short: */
+    int64_t block;              /* elements that are computed at once */
+    bool spread[2], repeats[2]; /* an operand is broadcast; it is the same in each block */
+    rt_loop spreads[2];         /* operand 0: the result; operand 1: this operand */
 } binary_state;
 
 typedef struct binary_context {
@@ -403,6 +408,65 @@ static base_status run_loop(const rt_prepared *prepared, const op_tensor *inputs
     binary_context context = {state, outputs[0].data, inputs[0].data, inputs[1].data};
     rt_loop_run(&state->loop, prepared->threads, state->work, run_row, &context);
     return BASE_OK;
+}
+
+/* ---- short rows ---------------------------------------------------------------------------------------- */
+
+/* Innermost rows below this length, as of points that have three coordinates, are too short for a call each: what is broadcast is
+ * written out, a block at a time, and a block is one row. */
+enum { SHORT_ROW = 32, MOST_BLOCK = 1024, MOST_SIZE = 8 };
+
+static void run_spread(void *user, int64_t begin, int64_t end) {
+    const binary_context *context = user;
+    const binary_state *state = context->state;
+    const size_t sizes[] = {state->left_size, state->right_size};
+    const char *from[] = {context->left, context->right}, *operands[2];
+    _Alignas(RT_ALIGNMENT) char buffers[2][MOST_BLOCK * MOST_SIZE];
+    for (int i = 0; i < 2; i++)
+        if (state->repeats[i])
+            rt_spread(&state->spreads[i], sizes[i], from[i], buffers[i], begin,
+                      end - begin < state->block ? end - begin : state->block);
+    while (begin < end) {
+        const int64_t count = end - begin < state->block ? end - begin : state->block;
+        for (int i = 0; i < 2; i++) {
+            operands[i] = state->spread[i] ? buffers[i] : from[i] + begin * (int64_t)sizes[i];
+            if (state->spread[i] && !state->repeats[i])
+                rt_spread(&state->spreads[i], sizes[i], from[i], buffers[i], begin, count);
+        }
+        state->function(context->to + begin * (int64_t)state->to_size, operands[0], operands[1], count,
+                        BOTH_RUN);
+        begin += count;
+    }
+}
+
+static base_status run_short(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                             void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const binary_state *state = prepared->state;
+    binary_context context = {state, outputs[0].data, inputs[0].data, inputs[1].data};
+    rt_parallel(prepared->threads, state->count, state->work, run_spread, &context);
+    return BASE_OK;
+}
+
+/* How blocks of short rows are read: false where rows are not short. */
+static bool set_spreads(binary_state *state, const op_call *call) {
+    const op_shape *to = &call->outputs[0].type.shape;
+    const int32_t last = state->loop.rank - 1;
+    if (last == 0 || state->loop.dims[last] >= SHORT_ROW || state->left_size > MOST_SIZE ||
+        state->right_size > MOST_SIZE || call->outputs[0].type.layout != OP_LAYOUT_ROW_MAJOR)
+        return false;
+    state->block = MOST_BLOCK;
+    for (uint32_t i = 0; i < 2; i++) {
+        const op_shape *shape = &call->inputs[i].type.shape;
+        rt_loop_broadcast(&state->spreads[i], to, &shape, 1);
+        const int64_t period = rt_spread_period(&state->spreads[i]);
+        state->spread[i] = state->spreads[i].rank > 1 || state->spreads[i].strides[1][0] == 0;
+        state->repeats[i] =
+            state->spread[i] && period > 0 && period <= MOST_BLOCK / 4 && !(i == 1 && state->repeats[0]);
+        if (state->repeats[i]) state->block = MOST_BLOCK / period * period;
+    }
+    return true;
 }
 
 /* ---- channels ------------------------------------------------------------------------------------------ */
@@ -605,6 +669,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     bool direct = !rt_is_half(state->dtype) && !state->power;
     bool few = state->count < RT_PARALLEL_WORK / state->work || prepared->threads <= 1;
     if (direct && state->count == 1) prepared->run = run_single;
+    else if (direct && set_spreads(state, call)) prepared->run = run_short;
     else if (direct && loop->rank == 1 && few) prepared->run = run_flat;
     else prepared->run = run_loop;
     return BASE_OK;

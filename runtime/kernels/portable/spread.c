@@ -32,6 +32,16 @@ static void repeat(char *to, const char *from, int64_t period, int64_t first, in
 
 /* ---- stretched ----------------------------------------------------------------------------------------- */
 
+/* Few times, as of points that have three coordinates: a number that the compiler knows. */
+#define STRETCH_FEW(type, few)                                                                               \
+    if (times == few) {                                                                                      \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
+            const type value = from[i];                                                                      \
+            for (int j = 0; j < few; j++) to[i * few + j] = value;                                           \
+        }                                                                                                    \
+        return;                                                                                              \
+    }
+
 /* `count` elements, each `times` times. */
 typedef void stretch_function(void *to, const void *from, int64_t count, int64_t times);
 
@@ -40,6 +50,9 @@ typedef void stretch_function(void *to, const void *from, int64_t count, int64_t
         type *restrict to = to_;                                                                             \
         const type *restrict from = from_;                                                                   \
         const int64_t wide = times / WIDE * WIDE;                                                            \
+        STRETCH_FEW(type, 2)                                                                                 \
+        STRETCH_FEW(type, 3)                                                                                 \
+        STRETCH_FEW(type, 4)                                                                                 \
         if (times == WIDE) {                                                                                 \
             for (int64_t i = 0; i < count; i++) {                                                            \
                 const type value = from[i];                                                                  \
