@@ -28,7 +28,7 @@ def denoise(n):
     """DDIM in the graph: a small U-Net of two extents with time, attention and a text, run for both halves of a batch (with and without the text) in each of ten turns; then a decoder."""
     noise, text = n.floats("noise", 1, 4, 16, 16), n.floats("text", 2, 12, 64)
     steps = 10
-    alphas = np.linspace(0.99, 0.1, steps + 1).astype("f")[::-1].copy()
+    alphas = np.linspace(0.99, 0.7, steps + 1).astype("f")[::-1].copy()
     table, times = n.constant(alphas), n.constant(np.linspace(950, 50, steps).astype("f"))
     waves = n.constant(np.exp(-np.log(10000) * np.arange(16) / 16).astype("f")[None])
 
