@@ -163,11 +163,20 @@ int64_t ir_loop_trips(const ir_loop *loop) {
     return count == INT64_MAX ? -1 : count;
 }
 
+/* The trip count, where it is an extent that has a name. */
+static int64_t named_trips(const ir_loop *loop) {
+    const ir_value *trips = ir_input(loop->node, 0);
+    if (!trips || !trips->symbolic) return OP_DIM_UNKNOWN;
+    const op_tensor tensor = {.type = trips->type, .symbolic = trips->symbolic};
+    const op_call call = {.input_count = 1, .inputs = &tensor};
+    return op_input_dim(&call, 0, 0);
+}
+
 int64_t ir_loop_extent(const ir_loop *loop) {
     if (!ir_loop_is_counted(loop)) return OP_DIM_UNKNOWN;
     const int64_t most = ir_loop_most_trips(loop);
     if (most >= 0) return most;
-    if (!loop->scanned) return OP_DIM_UNKNOWN;
+    if (!loop->scanned) return named_trips(loop);
     const ir_loop_slices first = ir_loop_scan(loop, 0);
     return first.axis < 0 ? OP_DIM_UNKNOWN : first.whole->type.shape.dims[first.axis];
 }

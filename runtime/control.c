@@ -219,9 +219,18 @@ static base_status take_slice(ouro_session *session, const rt_scan *scan, int64_
     return BASE_OK;
 }
 
-/* One slice more of a stacked output of unknown extent: collected one after another, with a capacity that doubles.
- */
-static base_status collect_slice(ouro_session *session, rt_scan *scan, int64_t iteration) {
+/* Bytes for the slices of all iterations, where their number is certain, else for so many times those that are there. */
+static size_t capacity_for(const rt_step_loop *loop, const rt_scan *scan, int64_t iteration, size_t needed) {
+    size_t all;
+    if (loop->counted && loop->trips > iteration &&
+        base_size_multiply(scan->slice_bytes, (size_t)loop->trips, &all))
+        return all;
+    return needed < SIZE_MAX / 8 ? (iteration ? 2 * needed : 8 * needed) : needed;
+}
+
+/* One slice more of a stacked output of unknown extent: collected one after another. */
+static base_status collect_slice(ouro_session *session, const rt_step_loop *loop, rt_scan *scan,
+                                 int64_t iteration) {
     const op_tensor *slice = &session->run.tensors[scan->slice];
     if (iteration == 0) {
         scan->slice_type = slice->type;
@@ -244,7 +253,7 @@ static base_status collect_slice(ouro_session *session, rt_scan *scan, int64_t i
         scan->capacity = scan->reservation.capacity;
     }
     if (!scan->collected || needed > scan->capacity) {
-        size_t capacity = needed < SIZE_MAX / 8 ? (iteration ? 2 * needed : 8 * needed) : needed;
+        const size_t capacity = capacity_for(loop, scan, iteration, needed);
         rt_buffer *larger = rt_pool_take(&session->memory.pool, capacity);
         if (!larger) return base_fail_memory(&session->run.report);
         if (used) memcpy(larger->data, scan->collected->data, used);
@@ -257,9 +266,10 @@ static base_status collect_slice(ouro_session *session, rt_scan *scan, int64_t i
     return BASE_OK;
 }
 
-static base_status put_slice(ouro_session *session, rt_scan *scan, int64_t iteration) {
+static base_status put_slice(ouro_session *session, const rt_step_loop *loop, rt_scan *scan,
+                             int64_t iteration) {
     if (!is_wanted(session, scan->whole)) return BASE_OK;
-    if (!scan->fixed) return collect_slice(session, scan, iteration);
+    if (!scan->fixed) return collect_slice(session, loop, scan, iteration);
     if (iteration >= scan->extent) {
         return base_fail(&session->run.report, BASE_INVALID,
                          "runs more than the %" PRId64 " iterations that output \"%s\" was planned for",
@@ -481,7 +491,7 @@ static base_status check_slices(ouro_session *session, const rt_step_loop *loop,
 static base_status end_iteration(ouro_session *session, rt_step_loop *loop, int64_t iteration) {
     base_status status = BASE_OK;
     for (uint32_t i = 0; i < loop->output_count && status == BASE_OK; i++) {
-        status = put_slice(session, &loop->outputs[i], iteration);
+        status = put_slice(session, loop, &loop->outputs[i], iteration);
     }
     if (status == BASE_OK) status = run_moves(session, &loop->next);
     if (loop->release_count) release_all(session, loop->released, loop->release_count);
@@ -602,6 +612,7 @@ static bool make_loop(ouro_session *session, const plan_node *node, rt_step *ste
     loop->iteration_parameter = is_wanted(session, form.parameters[0]) ? form.parameters[0] : PLAN_ABSENT;
     loop->condition_parameter = is_wanted(session, form.parameters[1]) ? form.parameters[1] : PLAN_ABSENT;
     loop->condition_result = form.results[0];
+    loop->counted = plan_loop_is_counted(session->of, &form);
     loop->inputs = BASE_ARRAY(&session->code.tables, rt_scan, form.scan_inputs);
     loop->outputs = BASE_ARRAY(&session->code.tables, rt_scan, form.scan_outputs);
     if (!loop->inputs || !loop->outputs || !make_list(session, &loop->entry, form.carried) ||

@@ -222,6 +222,7 @@ typedef struct rt_step_loop {
     uint32_t trip_count, condition;                    /* PLAN_ABSENT: none */
     uint32_t iteration_parameter, condition_parameter; /* PLAN_ABSENT: nobody reads it */
     uint32_t condition_result;
+    bool counted; /* nothing but the trip count, or the end of what is scanned, ends it */
     rt_move_list entry, next, exit;
     rt_growth *growths;
     uint32_t growth_count;

@@ -293,6 +293,17 @@ const char *emit_loop_why_left(const plan *of, const emit_loop *loop, uint32_t i
                                 : "the number of iterations is not known, and its place is decided elsewhere";
 }
 
+/* Slices along this axis of a tensor lie together: every extent before it is 1. */
+static bool lies_together(const plan *of, uint32_t whole, int64_t axis) {
+    op_type type;
+    int32_t normal;
+    plan_tensor_type(of, whole, &type);
+    if (axis == 0 || !op_axis(axis, type.shape.rank, &normal)) return axis == 0;
+    for (int32_t d = 0; d < normal; d++)
+        if (type.shape.dims[d] != 1) return false;
+    return true;
+}
+
 const char *emit_loop_why_slice(const plan *of, const emit_loop *loop, uint32_t index) {
     const plan_loop_form *form = &loop->form;
     const bool output = index >= form->scan_inputs;
@@ -301,8 +312,7 @@ const char *emit_loop_why_slice(const plan *of, const emit_loop *loop, uint32_t 
         output ? form->results[1 + form->carried + at] : form->parameters[2 + form->carried + at];
     const uint32_t whole = output ? form->outputs[form->carried + at] : form->initial[form->carried + at];
     const int64_t axis = plan_loop_axis(form, output, at);
-    if (axis != 0 && axis + of->tensors[slice].rank + 1 != 0)
-        return "a slice along another axis than the first";
+    if (!lies_together(of, whole, axis)) return "a slice along another axis than the first";
     if (is_open(of, slice)) return "its size is not known before the run";
     if (is_open(of, whole) && output)
         return "the number of slices is not known: they are gathered in run-time memory";

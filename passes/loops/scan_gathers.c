@@ -6,7 +6,7 @@
  *
  * A slice of what is scanned has an address that moves on with every iteration; Gather copies it. Only where slices lie together
  * (every extent before the axis is 1), so that they need not be copied either, and where the loop certainly ends before the tensor
- * does: then to scan it does not change how often the loop runs.
+ * does: then to scan it does not change how often the loop runs. The extent may have a name only, which is that of the trip count.
  *
  * Needs: types; what iterations slice is scanned already. Breaks: that somebody reads every node. Guarantees: types.
  */
@@ -20,14 +20,17 @@ static bool reads_slice(const ir_node *node, ir_loop *loop, int32_t *axis) {
     const ir_value *whole = ir_input(node, 0), *index = ir_input(node, 1);
     loop_position at;
     int64_t elements, first;
-    size_t bytes;
     if (node->code != OP_GATHER || !node->outputs[0] || whole->type.kind != OP_KIND_TENSOR ||
-        whole->type.dtype == OP_STRING || !op_type_bytes(&whole->type, &bytes) || bytes == 0 ||
+        whole->type.dtype == OP_STRING || whole->type.shape.rank < 1 ||
         !op_shape_elements(&index->type.shape, &elements) || elements != 1 || index->type.shape.rank > 1 ||
         !op_axis(op_attribute_integer(&node->attributes, "axis", 0), whole->type.shape.rank, axis))
         return false;
     for (int32_t d = 0; d < *axis; d++)
         if (whole->type.shape.dims[d] != 1) return false;
+    /* Slices have bytes, and these are known: memory that is taken for each would be no less than what Gather takes. */
+    size_t bytes;
+    const op_type slice = loop_scan_slice_type(&whole->type, *axis);
+    if (!op_type_bytes(&slice, &bytes) || bytes == 0 || whole->type.shape.dims[*axis] == 0) return false;
     if (!loop_position_of(index, 0, &at) || !at.counter || at.offset != 0 ||
         !loop_is_counter(at.counter, &first) || first != 0 ||
         !loop_stays_below(&at, whole->type.shape.dims[*axis]) || !ir_loop_around(at.counter->graph, loop) ||

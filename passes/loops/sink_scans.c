@@ -18,17 +18,25 @@
 
 enum { LEAST_ELEMENTS = 256, DEEPEST = 16 };
 
-/* How an operand of what is scanned lies along the axis of the slices. */
+/* How an operand of what is scanned lies along the axis of the slices, whose extent may have a name only. */
 typedef enum operand_kind { NO_SUCH_AXIS, ONE_ALONG_AXIS, SLICED, NOT_SLICEABLE } operand_kind;
 
 static operand_kind kind_of(const ir_value *operand, const op_shape *whole, int32_t axis, int32_t *own) {
     const op_shape *shape = &operand->type.shape;
     *own = axis - (whole->rank - shape->rank);
-    if (operand->type.kind != OP_KIND_TENSOR || !op_shape_known(shape) || shape->rank > whole->rank)
+    if (operand->type.kind != OP_KIND_TENSOR || shape->rank < 0 || shape->rank > whole->rank)
         return NOT_SLICEABLE;
+    for (int32_t d = 0; d < shape->rank; d++)
+        if (d != *own && shape->dims[d] < 0) return NOT_SLICEABLE;
     if (*own < 0) return NO_SUCH_AXIS;
     if (shape->dims[*own] == 1) return ONE_ALONG_AXIS;
-    return shape->dims[*own] == whole->dims[axis] ? SLICED : NOT_SLICEABLE;
+    return shape->dims[*own] == whole->dims[axis] && whole->dims[axis] != OP_DIM_UNKNOWN ? SLICED
+                                                                                         : NOT_SLICEABLE;
+}
+
+static bool bytes_of_slice(const ir_value *value, int32_t axis, size_t *bytes) {
+    const op_type slice = loop_scan_slice_type(&value->type, axis);
+    return op_type_bytes(&slice, bytes);
 }
 
 /* All uses of the value are inputs of this node. */
@@ -52,7 +60,7 @@ static bool can_sink(const ir_value *value, const ir_node *reader, int32_t axis)
     return true;
 }
 
-/* The fewest bytes that have to be scanned for slices of the value. */
+/* The fewest bytes that have to be scanned for a slice of the value. */
 static size_t least_bytes(const ir_value *value, const ir_node *reader, int32_t axis, int deep);
 
 static size_t bytes_of_operands(const ir_value *value, const ir_node *reader, int32_t axis, int deep) {
@@ -72,7 +80,7 @@ static size_t bytes_of_operands(const ir_value *value, const ir_node *reader, in
 
 static size_t least_bytes(const ir_value *value, const ir_node *reader, int32_t axis, int deep) {
     size_t bytes;
-    if (!op_type_bytes(&value->type, &bytes)) return SIZE_MAX;
+    if (!bytes_of_slice(value, axis, &bytes)) return SIZE_MAX;
     const size_t sunk = bytes_of_operands(value, reader, axis, deep);
     return sunk < bytes ? sunk : bytes;
 }
@@ -150,9 +158,9 @@ static ir_node *sink(pass_context *context, ir_node *owner, uint32_t index, ir_n
 static bool is_worth_it(const ir_loop_slices *s, const ir_node *owner) {
     int64_t elements;
     size_t bytes;
-    if (s->axis < 0 || !s->whole || !op_type_bytes(&s->whole->type, &bytes) ||
-        !op_shape_elements(&s->slice->type.shape, &elements) || elements < LEAST_ELEMENTS ||
-        s->whole->uses->next)
+    if (s->axis < 0 || !s->whole || s->whole->type.kind != OP_KIND_TENSOR ||
+        !bytes_of_slice(s->whole, s->axis, &bytes) || !op_shape_elements(&s->slice->type.shape, &elements) ||
+        elements < LEAST_ELEMENTS || s->whole->uses->next)
         return false;
     return bytes_of_operands(s->whole, owner, s->axis, 0) < bytes;
 }

@@ -123,7 +123,7 @@ def layer_weights(n, width):
 
 def speculative(n):
     """A small model guesses four tokens in a Loop within a Loop, a larger one checks all of them at once; how many are right by a product of comparisons, the caches of a fixed size are written by
-    ScatterND and what is behind the end masked; ends when 40 tokens are there."""
+    ScatterND and what is after the end masked; ends when 40 tokens are there."""
     words, most, width, heads = 200, 48, 96, 4
     size = width // heads
     prompt = n.input("prompt", n.random.integers(1, words, (1,)), [1])

@@ -11,6 +11,7 @@ import os
 import sys
 
 import architecture_bits
+import architecture_crafts
 import architecture_decoding
 import architecture_detectors
 import architecture_exporters
@@ -23,13 +24,12 @@ import architecture_sequences
 import architecture_solvers
 import architecture_sound
 import architecture_tables
-import architecture_trades
 import architecture_vision
 from architecture_net import Net
 
 
 def main():
-    models = {**architecture_images.MODELS, **architecture_sequences.MODELS, **architecture_detectors.MODELS, **architecture_vision.MODELS, **architecture_sound.MODELS, **architecture_bits.MODELS, **architecture_tables.MODELS, **architecture_readers.MODELS, **architecture_decoding.MODELS, **architecture_optimized.MODELS, **architecture_exporters.MODELS, **architecture_fields.MODELS, **architecture_solvers.MODELS, **architecture_makers.MODELS, **architecture_trades.MODELS}
+    models = {**architecture_images.MODELS, **architecture_sequences.MODELS, **architecture_detectors.MODELS, **architecture_vision.MODELS, **architecture_sound.MODELS, **architecture_bits.MODELS, **architecture_tables.MODELS, **architecture_readers.MODELS, **architecture_decoding.MODELS, **architecture_optimized.MODELS, **architecture_exporters.MODELS, **architecture_fields.MODELS, **architecture_solvers.MODELS, **architecture_makers.MODELS, **architecture_crafts.MODELS}
     for name in sys.argv[2:] or models:
         function, opset = models[name]
         net = Net(opset)

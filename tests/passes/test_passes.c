@@ -75,10 +75,16 @@ static const struct pass_case {
     /* Windows along an inner axis: whose rows begin at multiples of what is new, one and six elements; not one that grows at its
      * begin. */
     {"loops/cases/flatten_window", pass_flatten_windows, 0},
+    /* What is taken at the counter is scanned where the trip count has the name of the extent. Not where it has another one, the next element,
+     * nor slices whose size is not known. */
+    {"loops/cases/scan_gathers_open", pass_scan_gathers, 0},
     /* Trees that are only scanned, along an axis counted from either end, in both directions, are made in the body. Not what others read, what would
      * have as many bytes scanned, nor small slices. */
     {"loops/cases/sink_scans", pass_sink_scans, 0},
     {"loops/cases/sink_scans_not", pass_sink_scans, 0},
+    /* Also along an axis whose extent has a name. Not where slices have no known size, or the extent is not certainly the same. */
+    {"loops/cases/sink_scans_open", pass_sink_scans, 0},
+    {"loops/cases/sink_scans_open_not", pass_sink_scans, 0},
     /* Heads that stand after tokens are read as rows; the factor and the mask become parts of the node. */
     {"layout/cases/fuse_attention", pass_fuse_attention, 0},
     {"layout/cases/fuse_attention_float16", pass_fuse_attention, 0},

@@ -158,6 +158,56 @@ static void many_shapes_come_and_go(void **state) {
     support_session_close(&on);
 }
 
+/* A loop over as many steps as something has, which takes a slice of a product in each: it is scanned, and the slices are made in the
+ * loop, for any number of steps. What is stacked has that many slices. */
+static void loops_over_all_that_is_there(void **state) {
+    enum { STATE = 16, STEPS = 20 };
+    (void)state;
+    support_session on;
+    static float x[STEPS * STATE], a[STATE * STATE];
+    for (int i = 0; i < STEPS * STATE; i++) x[i] = (float)(i % 11) - 5;
+    for (int i = 0; i < STATE * STATE; i++) a[i] = (float)(i % 7) * 0.25f;
+    support_session_open(
+        &on,
+        "module \"steps\" {\n"
+        "  constant %first: int64[] = {0}\n"
+        "  constant %last: int64[1] = {2}\n"
+        "  constant %half: float32[] = {0.5}\n"
+        "  graph main(%x: float32[n,16], %a: float32[16,16]) {\n"
+        "    %d: float32[n,16,1] = Unsqueeze(%x, %last)\n"
+        "    %e: float32[n,16,16] = Mul(%d, %a)\n"
+        "    %s: int64[2] = Shape(%x)\n"
+        "    %l: int64[] = Gather(%s, %first) {axis = 0}\n"
+        "    %z: float32[16,16] = Sub(%a, %a)\n"
+        "    %h: float32[16,16], %y: float32[n,16,16] = Loop(%l, _, %z) {ouro.scan_outputs = 1} {\n"
+        "      graph body(%i: int64[], %k: bool[], %u: float32[16,16]) {\n"
+        "        %g: float32[16,16] = Gather(%e, %i) {axis = 0}\n"
+        "        %m: float32[16,16] = Mul(%u, %half)\n"
+        "        %v: float32[16,16] = Add(%m, %g)\n"
+        "        yield %k, %v, %v\n"
+        "      }\n"
+        "    }\n"
+        "    yield %h, %y\n"
+        "  }\n"
+        "}\n",
+        1);
+    support_bind(&on, 1, a, sizeof a);
+    for (int round = 0; round < STEPS; round++) {
+        const int n = round * 7 % STEPS; /* none, too */
+        float h[STATE * STATE] = {0};
+        bind(&on, 0, x, (size_t)n * STATE * 4, 2, n, STATE);
+        support_run(&on);
+        const float *y = output(&on, 1, (size_t)n * STATE * STATE), *left = output(&on, 0, STATE * STATE);
+        for (int t = 0; t < n; t++)
+            for (int k = 0; k < STATE * STATE; k++) {
+                h[k] = h[k] * 0.5f + x[t * STATE + k / STATE] * a[k];
+                assert_true(y[t * STATE * STATE + k] == h[k]);
+            }
+        assert_memory_equal(left, h, sizeof h);
+    }
+    support_session_close(&on);
+}
+
 /* What goes into loops and branches, or comes out, is handed on by reference, and lives as long as it must. */
 static void loops_and_branches_keep_what_they_need(void **state) {
     (void)state;
@@ -592,6 +642,7 @@ int main(void) {
         cmocka_unit_test(known_shapes_allocate_nothing),
         cmocka_unit_test(many_outputs_allocate_nothing),
         cmocka_unit_test(many_shapes_come_and_go),
+        cmocka_unit_test(loops_over_all_that_is_there),
         cmocka_unit_test(loops_and_branches_keep_what_they_need),
         cmocka_unit_test(iterations_take_what_was_left),
         cmocka_unit_test(images_may_be_any_number),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of trades and of tools whose exports differ: Keras with channels last, Caffe2 at old opsets, JAX, scikit-learn and boosting at large sizes, dense heads of detectors with what follows
+"""Networks of crafts and of tools whose exports differ: Keras with channels last, Caffe2 at old opsets, JAX, scikit-learn and boosting at large sizes, dense heads of detectors with what follows
 them, video and volumes, deformed convolutions, speakers, separated sources, features of sound, histories and towers, graphs that turn with their atoms, images read as sequences.
 What architecture_models.py saves."""
 import numpy as np
