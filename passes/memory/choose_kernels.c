@@ -157,12 +157,15 @@ static bool note_live(const pass_context *context, ir_graph *const *graphs, size
 
 /* ---- candidates ---------------------------------------------------------------------------------------- */
 
-/* Gives dynamic dimensions of images numbers. False: they cannot be known by numbers, or change too often. */
+/* Gives dynamic dimensions of images numbers. False: they cannot be known by numbers, or change too often: those that have a name are the same
+ * in all iterations of a loop. */
 static bool settle_extents(chooser *c, const ir_node *node, op_call *call, bool *open) {
     *open = !pass_shapes_known(node);
     if (!*open) return true;
-    if (op_schema_of(node->code)->flags & OP_FLAG_DYNAMIC || node->graph != c->context->module->main)
-        return false;
+    if (op_schema_of(node->code)->flags & OP_FLAG_DYNAMIC) return false;
+    for (uint32_t i = 0; i < call->input_count && node->graph != c->context->module->main; i++)
+        if (call->inputs[i].type.dtype != OP_NONE && !op_shape_named(&call->inputs[i].type.shape))
+            return false;
     return call->inputs[0].type.shape.rank > 2 && pass_example_image(call, &c->arena);
 }
 

@@ -495,6 +495,63 @@ static void kernels_are_chosen_for_open_images(void **state) {
     }
 }
 
+/* A recurrence: three turns of a convolution, a sum and an activation. */
+static const char *recurrence_text(const char *symbols, const char *n, const char *extent) {
+    enum { CAPACITY = 120000 };
+    static char text[CAPACITY];
+    size_t used =
+        append(text, 0, CAPACITY, "module \"turns\" {\n%s  constant %%three: int64[] = {3}\n", symbols);
+    used = append_constant(text, used, CAPACITY, "w", "32,32,3,3", CHANNELS * CHANNELS * 9, 7);
+    append(text, used, CAPACITY,
+           "  graph main(%%x: float32[%s,32,%s,%s]) {\n"
+           "    %%y: float32[%s,32,%s,%s] = Loop(%%three, _, %%x) {\n"
+           "      graph body(%%i: int64[], %%k: bool[], %%h: float32[%s,32,%s,%s]) {\n"
+           "        %%c: float32[%s,32,%s,%s] = Conv(%%h, %%w) {pads = [1, 1, 1, 1]}\n"
+           "        %%s: float32[%s,32,%s,%s] = Add(%%c, %%x)\n"
+           "        %%t: float32[%s,32,%s,%s] = Tanh(%%s)\n"
+           "        yield %%k, %%t\n      }\n    }\n    yield %%y\n  }\n}\n",
+           n, extent, extent, n, extent, extent, n, extent, extent, n, extent, extent, n, extent, extent, n,
+           extent, extent);
+    return text;
+}
+
+/* In a loop, too, where extents have names: they do not change from one iteration to the next. */
+static void kernels_are_chosen_for_open_images_in_loops(void **state) {
+    (void)state;
+    enum { WIDE = 33, MOST_IMAGES = 4 };
+    static float x[MOST_IMAGES * CHANNELS * WIDE * WIDE];
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = 0.1f * (float)((int)(i * 31 % 41) - 20);
+    for (int form = 0; form < 4; form++) {
+        const bool number = form / 2;
+        const pass_options options = {.max_unroll = 16,
+                                      .constant_limit = 16u << 20,
+                                      .environment = {.threads = 1, .portable_only = form % 2}};
+        support_session open;
+        assert_int_equal(count_winograd(recurrence_text("", "2", "33"), &options), 1);
+        const char *text = recurrence_text(number ? number_open : all_open, "N", number ? "33" : "H");
+        assert_int_equal(count_winograd(text, &options), 1);
+        support_session_open_with(&open, text, &options);
+        for (int round = 0; round < 6; round++) {
+            const int n = (round * 3 + 1) % (MOST_IMAGES + 1), extent = number ? WIDE : 9 + 4 * round;
+            const size_t count = (size_t)n * CHANNELS * (size_t)(extent * extent);
+            char images[12], points[12];
+            support_session known;
+            snprintf(images, sizeof images, "%d", n);
+            snprintf(points, sizeof points, "%d", extent);
+            support_session_open_with(&known, recurrence_text("", images, points), &options);
+            bind(&open, 0, x, count * sizeof *x, 4, n, CHANNELS, extent, extent);
+            support_bind(&known, 0, x, count * sizeof *x);
+            support_run(&open);
+            support_run(&known);
+            const float *got = output(&open, 0, count), *want = output(&known, 0, count);
+            for (size_t i = 0; i < count; i++) assert_true(fabsf(got[i] - want[i]) <= 1e-4f);
+            support_session_close(&known);
+        }
+        expect_no_allocations(&open);
+        support_session_close(&open);
+    }
+}
+
 /* How many convolutions give blocks, and how many inputs are packed for them. (Kernels that are chosen by cost need all extents.) */
 static int count_blocked(const char *text) {
     size_t size;
@@ -648,6 +705,7 @@ int main(void) {
         cmocka_unit_test(images_may_be_any_number),
         cmocka_unit_test(images_may_have_any_extents),
         cmocka_unit_test(kernels_are_chosen_for_open_images),
+        cmocka_unit_test(kernels_are_chosen_for_open_images_in_loops),
         cmocka_unit_test(images_lie_in_blocks),
         cmocka_unit_test(rows_may_be_any_number),
         cmocka_unit_test(weights_of_rows_are_packed),
