@@ -2,6 +2,17 @@
 /* info.c: implements info.h. */
 #include "passes/loops/info.h"
 
+/* The copies in the branches of a body: each may be from one storage to another that are no members yet. */
+static uint32_t copies_in_branches(const ir_graph *graph, bool body) {
+    uint32_t count = 0;
+    for (const ir_node *node = graph->first; node; node = node->next) {
+        count += !body && node->code == OP_COPY;
+        for (uint32_t g = 0; node->code == OP_IF && g < node->graph_count; g++)
+            count += copies_in_branches(node->graphs[g], false);
+    }
+    return count;
+}
+
 bool loop_info_read(pass_context *context, base_arena *arena, const ir_node *loop, loop_info *info) {
     *info = (loop_info){.context = context,
                         .module = context->module,
@@ -13,7 +24,8 @@ bool loop_info_read(pass_context *context, base_arena *arena, const ir_node *loo
     info->steps = nodes ? nodes : 1; /* slices are copied even to an empty body */
     info->half = 2 * info->steps;
     info->carried = BASE_ARRAY(arena, loop_carried, info->loop.carried);
-    info->members = BASE_ARRAY(arena, loop_member, info->loop.carried);
+    info->most_members = info->loop.carried + 2 * copies_in_branches(info->loop.body, true);
+    info->members = BASE_ARRAY(arena, loop_member, info->most_members);
     if (!info->carried || !info->members || !loop_index_new(info, &info->at) ||
         !loop_index_new(info, &info->made) || !loop_index_new(info, &info->member_of))
         return false;
@@ -37,7 +49,7 @@ bool loop_info_read(pass_context *context, base_arena *arena, const ir_node *loo
 
 bool loop_index_new(const loop_info *info, loop_index *index) {
     size_t size = 8;
-    while (size < 2 * (size_t)info->loop.carried + 2) size *= 2;
+    while (size < 2 * (size_t)info->most_members + 2) size *= 2;
     index->keys = BASE_ARRAY(info->arena, uint32_t, size);
     index->numbers = BASE_ARRAY(info->arena, uint32_t, size);
     index->mask = (uint32_t)(size - 1);
@@ -183,6 +195,16 @@ void loop_touched(const loop_info *info, pass_storage_id id, int64_t *first, int
     const int64_t left = loop_last_left(info, body, id);
     const int64_t at = left >= info->steps ? info->half - 1 : 2 * left;
     if (left >= 0 && at > *last) *last = at;
+}
+
+uint32_t loop_add_member(loop_info *info, pass_storage_id id) {
+    const uint32_t known = loop_member_of(info, id), index = info->member_count;
+    if (known != LOOP_NONE) return known;
+    loop_member *m = &info->members[info->member_count++];
+    *m = (loop_member){.storage = id.index, .class = index, .next = index, .over = LOOP_NONE};
+    loop_touched(info, id, &m->first, &m->last);
+    (void)loop_index_put(&info->member_of, id, index);
+    return index;
 }
 
 bool loop_may_take_over(const loop_info *info, const ir_value *value) {

@@ -52,7 +52,7 @@ typedef struct loop_index {
     uint32_t mask;
 } loop_index;
 
-/* A storage of the body that holds a carried value. */
+/* A storage of the body that holds a carried value, or (lazy_copies.h) one that an If copies from or to. */
 typedef struct loop_member {
     uint32_t storage;
     int64_t first, last; /* half steps, last inclusive and counting on into later iterations: see `half` */
@@ -89,7 +89,7 @@ typedef struct loop_info {
     int64_t half;
     loop_carried *carried; /* loop.carried of them */
     loop_member *members;
-    uint32_t member_count;
+    uint32_t member_count, most_members;
     loop_index at, made, member_of; /* by storage; see loop_first_at, loop_first_made, loop_member_of */
     struct loop_info *
         *loops; /* by node id: the loops of this depth, their periods found; NULL for other nodes */
@@ -109,7 +109,9 @@ uint32_t loop_first_at(const loop_info *info, pass_storage_id id);
 uint32_t loop_first_made(const loop_info *info, pass_storage_id id);
 /* The member that is this storage, or LOOP_NONE. */
 uint32_t loop_member_of(const loop_info *info, pass_storage_id id);
-/* Memory for as many storages as the loop carries values; false when memory runs out. */
+/* The member that is this storage, a new one in a class of its own where there was none. */
+uint32_t loop_add_member(loop_info *info, pass_storage_id id);
+/* Memory for as many storages as there can be members; false when memory runs out. */
 bool loop_index_new(const loop_info *info, loop_index *index);
 /* The number of the storage becomes `number`; what it was, or LOOP_NONE. */
 uint32_t loop_index_put(loop_index *index, pass_storage_id id, uint32_t number);

@@ -4,7 +4,11 @@
 
 /* An output that the caller wants in a buffer of its own is copied there once, when a loop is left: so many iterations are worth
  * more than that. */
-enum { FEW_TRIPS = 4 };
+enum {
+    FEW_TRIPS = 4,
+    LEAST_LOCAL =
+        4096 /* bytes of a storage that gets a buffer of its own only so that nothing is copied from or to it */
+};
 
 /* ---- where values lie ---------------------------------------------------------------------------------- */
 
@@ -122,6 +126,7 @@ static void join_groups(loop_info *info, uint32_t a, uint32_t b) {
 /* The copy brings a value from one buffer to another one, and both can be of one lazy group. */
 static bool find_copy(const loop_info *info, const ir_node *copy, uint32_t *from, uint32_t *to) {
     int64_t of_from, of_to;
+    *from = *to = LOOP_NONE;
     if (copy->code != OP_COPY || info->memory->executions[copy->id.index] != PASS_RUN ||
         info->memory->swapped[copy->outputs[0]->id.index])
         return false;
@@ -143,10 +148,59 @@ static void visit_branches(loop_info *info, const ir_graph *graph,
     }
 }
 
+/* What is no carried value can be in a buffer of the group, too: a candidate that is taken or not, what an If has chosen. It lies alone in a
+ * storage of the body, and only nodes read it. */
+static bool is_local(const loop_info *info, const ir_value *value, size_t bytes) {
+    const pass_location at = pass_memory_location(info->memory, value);
+    const pass_storage *storage = pass_memory_storage(info->memory, at.storage);
+    if (at.offset || storage->bytes != bytes || bytes < LEAST_LOCAL || loop_bytes_of(value) != bytes ||
+        storage->space != MEMORY_ARENA || storage->graph != info->loop.body || storage->carried_by ||
+        storage->swapped || storage->swap_view || storage->buffer_of || storage->scratch_of)
+        return false;
+    for (ir_value_id v = storage->values; v.index; v = info->memory->siblings[v.index]) {
+        const ir_value *other = info->module->values[v.index];
+        if (other && other->kind != IR_RESULT_OF_NODE) return false;
+        for (const ir_use *use = other ? other->uses : NULL; use; use = use->next)
+            if (!use->node && use->graph == info->loop.body) return false; /* stacked, or the condition */
+    }
+    for (size_t v = 1; v < info->memory->multiview_count; v++)
+        if (loop_view_reaches(info->memory, &info->memory->multiviews[v], at.storage)) return false;
+    return holds_whole_values(info, at.storage, bytes);
+}
+
+/* The loop would leave a value of the class in the caller's buffer, which is then no longer one of the class's: a piece more in the arena. */
+static bool is_left_to_caller(const loop_info *info, uint32_t class) {
+    for (uint32_t i = 0; i < info->loop.carried; i++) {
+        const loop_carried *c = &info->carried[i];
+        if (c->output && loop_class_of(info, c) == &info->members[class] &&
+            pass_memory_storage(info->memory, pass_memory_location(info->memory, c->output).storage)->space ==
+                MEMORY_OUTPUT)
+            return true;
+    }
+    return false;
+}
+
+/* A class of its own, with one buffer. */
+static uint32_t add_local(loop_info *info, const ir_value *value) {
+    const uint32_t index = loop_add_member(info, pass_memory_location(info->memory, value).storage);
+    info->members[index].period = 1;
+    return index;
+}
+
 static void join_copied(loop_info *info, const ir_node *node) {
     uint32_t from, to;
-    if (find_copy(info, node, &from, &to) && can_be_lazy(info, from) && can_be_lazy(info, to))
-        join_groups(info, from, to);
+    if (find_copy(info, node, &from, &to)) {
+        if (can_be_lazy(info, from) && can_be_lazy(info, to)) join_groups(info, from, to);
+        return;
+    }
+    /* From a buffer of a class, or to one, where the other side is a storage of the body. */
+    const uint32_t known = from != LOOP_NONE ? from : to;
+    if (known == LOOP_NONE || (from != LOOP_NONE && to != LOOP_NONE) || !can_be_lazy(info, known) ||
+        (!info->members[known].lazy && is_left_to_caller(info, known)))
+        return;
+    const ir_value *local = from == LOOP_NONE ? ir_input(node, 0) : node->outputs[0];
+    if (!is_local(info, local, loop_class_bytes(info, known))) return;
+    join_groups(info, known, add_local(info, local));
 }
 
 /* All copies within a group are lazy, also those from a buffer to itself: these do nothing. */
@@ -163,6 +217,10 @@ static void mark_copy(loop_info *info, const ir_node *node) {
 void loop_find_lazy_copies(loop_info *info) {
     const int64_t trips = ir_loop_trips(&info->loop);
     if (info->loop.runs || (trips >= 0 && trips < FEW_TRIPS)) return;
-    visit_branches(info, info->loop.body, join_copied);
+    for (uint32_t before = LOOP_NONE;
+         before != info->member_count;) { /* what is in a group now may be copied on */
+        before = info->member_count;
+        visit_branches(info, info->loop.body, join_copied);
+    }
     visit_branches(info, info->loop.body, mark_copy);
 }

@@ -116,16 +116,6 @@ static void find_stacks(loop_info *info) {
 
 /* ---- members and their lives --------------------------------------------------------------------------- */
 
-static bool add_member(loop_info *info, pass_storage_id id) {
-    if (loop_member_of(info, id) != LOOP_NONE) return true;
-    loop_member *m = &info->members[info->member_count];
-    *m = (loop_member){
-        .storage = id.index, .class = info->member_count, .next = info->member_count, .over = LOOP_NONE};
-    loop_touched(info, id, &m->first, &m->last);
-    (void)loop_index_put(&info->member_of, id, info->member_count++);
-    return true;
-}
-
 /* Readers in later iterations: through every parameter that holds what was made here. */
 static void extend_lives(loop_info *info) {
     const int64_t failure = loop_last_failure(info);
@@ -450,8 +440,8 @@ bool loop_find_periods(loop_info *info) {
     if (!find_origins(info)) return false;
     find_stacks(info);
     for (uint32_t i = 0; i < info->loop.carried; i++) {
-        if (info->carried[i].kind == LOOP_ORIGIN_BODY && !add_member(info, info->carried[i].origin.storage))
-            return false;
+        if (info->carried[i].kind == LOOP_ORIGIN_BODY)
+            (void)loop_add_member(info, info->carried[i].origin.storage);
     }
     extend_lives(info);
     make_over_parameters(info);

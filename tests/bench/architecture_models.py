@@ -10,6 +10,7 @@ tells where ouro is slower, and where it is wrong. Needs python3-onnx."""
 import os
 import sys
 
+import architecture_algorithms
 import architecture_bits
 import architecture_crafts
 import architecture_decoding
@@ -29,7 +30,7 @@ from architecture_net import Net
 
 
 def main():
-    models = {**architecture_images.MODELS, **architecture_sequences.MODELS, **architecture_detectors.MODELS, **architecture_vision.MODELS, **architecture_sound.MODELS, **architecture_bits.MODELS, **architecture_tables.MODELS, **architecture_readers.MODELS, **architecture_decoding.MODELS, **architecture_optimized.MODELS, **architecture_exporters.MODELS, **architecture_fields.MODELS, **architecture_solvers.MODELS, **architecture_makers.MODELS, **architecture_crafts.MODELS}
+    models = {**architecture_images.MODELS, **architecture_sequences.MODELS, **architecture_detectors.MODELS, **architecture_vision.MODELS, **architecture_sound.MODELS, **architecture_bits.MODELS, **architecture_tables.MODELS, **architecture_readers.MODELS, **architecture_decoding.MODELS, **architecture_optimized.MODELS, **architecture_exporters.MODELS, **architecture_fields.MODELS, **architecture_solvers.MODELS, **architecture_makers.MODELS, **architecture_crafts.MODELS, **architecture_algorithms.MODELS}
     for name in sys.argv[2:] or models:
         function, opset = models[name]
         net = Net(opset)
