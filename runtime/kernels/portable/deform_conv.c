@@ -20,9 +20,11 @@ typedef struct deform_state {
     int64_t image[MOST_AXES], result[MOST_AXES], window[MOST_AXES];
     int64_t strides[MOST_AXES], dilations[MOST_AXES], pads[MOST_AXES];
     int64_t image_size, result_size, window_size;
-    int64_t depth; /* of the product: channels of a group times the window */
-    int64_t parts; /* PIXELS of the result each */
-    bool taps;     /* points are found once for all channels */
+    int64_t depth;  /* of the product: channels of a group times the window */
+    int64_t pixels; /* of the result in a part: whole panels, at most PIXELS */
+    int64_t parts;
+    bool taps;  /* points are found once for all channels */
+    bool fused; /* rt_tiles.fused */
 } deform_state;
 
 /* What an element of the window sees at PIXELS pixels of the result: by corner, where in a plane, and how much of it; a corner outside has
@@ -105,33 +107,79 @@ static double seen(const deform_job *job, int64_t b, int64_t channel, int64_t pi
 
 /* ---- panels -------------------------------------------------------------------------------------------- */
 
-/* Of float: what element `element` of the windows of `count` pixels sees in every channel of a set. */
-static void find_taps(const deform_job *job, int64_t window, int64_t pixel, int64_t count, int64_t element,
-                      deform_taps *taps) {
-    const deform_state *s = job->state;
-    double at[MOST_AXES], weights[MOST_CORNERS];
-    int64_t positions[MOST_CORNERS];
-    for (int64_t j = 0; j < PIXELS; j++) {
-        /* Pixels that are not there see nothing. */
-        const bool there = j < count;
-        if (there) {
-            place_of(job, window, pixel + j, element, at);
-            corners_of(s, at, positions, weights);
+/* Where the windows of the pixels of a part begin, by axis. */
+typedef struct deform_starts {
+    double at[MOST_AXES][PIXELS];
+} deform_starts;
+
+static void find_starts(const deform_state *s, int64_t pixel, int64_t count, deform_starts *starts) {
+    for (int64_t j = 0; j < s->pixels; j++) {
+        int64_t p = pixel + (j < count ? j : 0);
+        for (int32_t i = s->rank - 1; i >= 0; i--) {
+            starts->at[i][j] = (double)(p % s->result[i] * s->strides[i] - s->pads[i]);
+            p /= s->result[i];
         }
-        for (unsigned corner = 0; corner < 1u << s->rank; corner++) {
-            taps->at[corner][j] = there ? (int32_t)positions[corner] : 0;
-            taps->weights[corner][j] = there ? (float)weights[corner] : 0;
-        }
-        taps->mask[j] = !there      ? 0
-                        : job->mask ? ((const float *)job->mask)[window * s->result_size + pixel + j]
-                                    : 1;
     }
 }
 
-/* A row of the panels, which are `step` elements apart. */
-RT_CLONES static void blend(const deform_taps *taps, unsigned corners, const float *plane, float *panels,
-                            int64_t step) {
-    for (int64_t first = 0; first < PIXELS; first += RT_PANEL) {
+/* corners_of in two dimensions, for several points. */
+RT_CLONES static void find_corners(const deform_state *s, const double places[2][PIXELS], deform_taps *taps) {
+    const double height = (double)s->image[0], width = (double)s->image[1];
+    const int64_t rows = s->image[0], columns = s->image[1];
+    for (int64_t j = 0; j < s->pixels; j++) {
+        const double y = places[0][j], x = places[1][j];
+        const bool within = (y > -1) & (y < height) & (x > -1) & (x < width);
+        const double top = within ? floor(y) : 0, left = within ? floor(x) : 0;
+        const int64_t row = (int64_t)top, column = (int64_t)left;
+        for (int corner = 0; corner < 4; corner++) {
+            const int low = corner & 1, right = corner >> 1;
+            const double part = low ? y - top : 1 - (y - top), other = right ? x - left : 1 - (x - left);
+            const bool inside = within & (row + low >= 0) & (row + low < rows) & (column + right >= 0) &
+                                (column + right < columns);
+            taps->at[corner][j] = inside ? (int32_t)((row + low) * columns + column + right) : 0;
+            taps->weights[corner][j] = inside ? (float)(part * other) : 0;
+        }
+    }
+}
+
+/* Of float: what element `element` of the windows of `count` pixels sees in every channel of a set. Pixels that are not there see
+ * nothing. */
+static void find_taps(const deform_job *job, const deform_starts *starts, int64_t window, int64_t pixel,
+                      int64_t count, int64_t element, deform_taps *taps) {
+    const deform_state *s = job->state;
+    const float *offsets =
+        (const float *)job->inputs[OFFSET].data + window * s->rank * s->result_size + pixel;
+    const float *mask = job->mask ? (const float *)job->mask + window * s->result_size + pixel : NULL;
+    double places[MOST_AXES][PIXELS];
+    int64_t e = element;
+    for (int32_t i = s->rank - 1; i >= 0; i--) {
+        const double within = (double)(e % s->window[i] * s->dilations[i]);
+        e /= s->window[i];
+        for (int64_t j = 0; j < s->pixels; j++)
+            places[i][j] =
+                starts->at[i][j] + within + (j < count ? (double)offsets[i * s->result_size + j] : 0);
+    }
+    for (int64_t j = 0; j < s->pixels; j++) taps->mask[j] = j >= count ? 0 : mask ? mask[j] : 1;
+    if (s->rank == 2) {
+        find_corners(s, (const double(*)[PIXELS])places, taps);
+        return;
+    }
+    for (int64_t j = 0; j < s->pixels; j++) {
+        double at[MOST_AXES], weights[MOST_CORNERS];
+        int64_t positions[MOST_CORNERS];
+        for (int32_t i = 0; i < s->rank; i++) at[i] = places[i][j];
+        corners_of(s, at, positions, weights);
+        for (unsigned corner = 0; corner < 1u << s->rank; corner++) {
+            taps->at[corner][j] = (int32_t)positions[corner];
+            taps->weights[corner][j] = (float)weights[corner];
+        }
+    }
+}
+
+/* A row of the panels, which are `step` elements apart. (Instructions that gather from several places take longer than loads.) */
+static void blend(const deform_taps *taps, unsigned corners, int64_t pixels, const float *plane,
+                  float *panels, int64_t step) {
+    for (int64_t first = 0; first < pixels; first += RT_PANEL) {
         float sums[RT_PANEL] = {0};
         for (unsigned corner = 0; corner < corners; corner++) {
             const int32_t *at = taps->at[corner] + first;
@@ -152,16 +200,18 @@ static void fill_floats(const deform_job *job, float *panels, int64_t b, int64_t
                         int64_t count) {
     const deform_state *s = job->state;
     const int64_t channels = s->channels / s->groups, in_set = s->channels / s->offset_groups;
+    deform_starts starts;
     deform_taps taps;
+    find_starts(s, pixel, count, &starts);
     for (int64_t first = 0, some; first < channels; first += some) {
         const int64_t channel = group * channels + first, set = channel / in_set,
                       left = (set + 1) * in_set - channel;
         some = left < channels - first ? left : channels - first;
         for (int64_t element = 0; element < s->window_size; element++) {
-            find_taps(job, (b * s->offset_groups + set) * s->window_size + element, pixel, count, element,
-                      &taps);
+            find_taps(job, &starts, (b * s->offset_groups + set) * s->window_size + element, pixel, count,
+                      element, &taps);
             for (int64_t c = 0; c < some; c++)
-                blend(&taps, 1u << s->rank,
+                blend(&taps, 1u << s->rank, s->pixels,
                       (const float *)job->inputs[X].data + (b * s->channels + channel + c) * s->image_size,
                       panels + ((first + c) * s->window_size + element) * RT_PANEL, s->depth * RT_PANEL);
         }
@@ -173,9 +223,9 @@ static void multiply(const deform_job *job, float *scratch, int64_t b, int64_t g
                      int64_t count) {
     const deform_state *s = job->state;
     const int64_t maps = s->maps / s->groups, channels = s->channels / s->groups;
-    float *panels = scratch, *sums = scratch + s->depth * PIXELS;
+    float *panels = scratch, *sums = scratch + s->depth * s->pixels;
     if (s->taps) fill_floats(job, panels, b, group, pixel, count);
-    else memset(panels, 0, (size_t)(s->depth * PIXELS) * sizeof *panels);
+    else memset(panels, 0, (size_t)(s->depth * s->pixels) * sizeof *panels);
     for (int64_t k = 0; !s->taps && k < s->depth; k++) {
         for (int64_t j = 0; j < count; j++)
             panels[(j / RT_PANEL * s->depth + k) * RT_PANEL + j % RT_PANEL] =
@@ -189,13 +239,14 @@ static void multiply(const deform_job *job, float *scratch, int64_t b, int64_t g
                              .a_depth = 1,
                              .panels = panels,
                              .c = sums,
-                             .c_row = PIXELS});
+                             .c_row = s->pixels,
+                             .fused = s->fused});
     for (int64_t m = 0; m < maps; m++) {
         const int64_t map = group * maps + m;
         const double bias = job->bias ? rt_element_load(s->dtype, job->bias, map) : 0;
         for (int64_t j = 0; j < count; j++)
             rt_element_store(s->dtype, job->y, (b * s->maps + map) * s->result_size + pixel + j,
-                             (double)sums[m * PIXELS + j] + bias);
+                             (double)sums[m * s->pixels + j] + bias);
     }
 }
 
@@ -219,8 +270,8 @@ static void member(void *context, int index, int members) {
     float *scratch = job->scratch + (size_t)index * job->each;
     for (int64_t task = index; task < s->batches * s->groups * s->parts; task += members) {
         const int64_t b = task / s->parts / s->groups, group = task / s->parts % s->groups,
-                      pixel = task % s->parts * PIXELS;
-        const int64_t count = s->result_size - pixel < PIXELS ? s->result_size - pixel : PIXELS;
+                      pixel = task % s->parts * s->pixels;
+        const int64_t left = s->result_size - pixel, count = left < s->pixels ? left : s->pixels;
         if (s->dtype == OP_DOUBLE) add_up(job, b, group, pixel, count);
         else multiply(job, scratch, b, group, pixel, count);
     }
@@ -228,7 +279,7 @@ static void member(void *context, int index, int members) {
 
 /* Floats of one member's scratch: panels and sums; those of all weights in float stand before them. */
 static size_t member_floats(const deform_state *s) {
-    return (size_t)((s->depth + s->maps / s->groups) * PIXELS);
+    return (size_t)((s->depth + s->maps / s->groups) * s->pixels);
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
@@ -283,9 +334,15 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     s->maps = call->inputs[W].type.shape.dims[0];
     s->groups = op_attribute_integer(&call->attributes, "group", 1);
     s->offset_groups = op_attribute_integer(&call->attributes, "offset_group", 1);
+    s->fused = !environment->portable_only;
     read_axes(call, s);
     s->depth = s->channels / s->groups * s->window_size;
-    s->parts = (s->result_size + PIXELS - 1) / PIXELS;
+    /* Small images are cut so that each thread has a part. */
+    s->pixels = PIXELS;
+    while (s->pixels > RT_PANEL &&
+           s->batches * s->groups * ((s->result_size + s->pixels - 1) / s->pixels) < environment->threads)
+        s->pixels /= 2;
+    s->parts = (s->result_size + s->pixels - 1) / s->pixels;
     s->taps = s->dtype == OP_FLOAT && s->image_size > 0 && s->image_size <= INT32_MAX;
     prepared->state = s;
     prepared->run = run;
