@@ -428,6 +428,30 @@ static void unpack_codes(const rt_digit_product *p, const uint8_t *codes, int64_
     if (words) widen(whole, depth / QUAD * COLUMNS, p->centred ? 1 << (p->bits - 1) : 0, last);
 }
 
+/* One number of each of `count` columns, side by side, block after block. */
+static void turn_floats(const float *from, int64_t row, int64_t count, int64_t blocks, float to[][COLUMNS]) {
+    if (count < COLUMNS) memset(to, 0, (size_t)blocks * sizeof *to);
+    rt_turn_words((const uint32_t *)(const void *)from, row, count, blocks, (uint32_t *)(void *)to, COLUMNS);
+}
+
+/* Codes of a block in each column become numbers: those bits of bytes from `shift` on that `mask` has. */
+RT_CLONES static void number_zeros(const uint8_t *codes, int shift, int mask, float *to) {
+    for (int c = 0; c < COLUMNS; c++) to[c] = (float)(codes[c] >> shift & mask);
+}
+
+/* Zero points of `count` columns from `column` on, of blocks from `first` on, in the order of turn_floats. */
+static void unpack_zeros(const rt_digit_product *p, const uint8_t *packed, int64_t column, int64_t count,
+                         int64_t first, int64_t blocks, float to[][COLUMNS]) {
+    uint8_t codes[MOST_SCALES][COLUMNS] = {{0}};
+    const int64_t each = 8 / p->bits, row = (p->blocks + each - 1) / each, byte = first / each,
+                  bytes = (first + blocks - 1) / each + 1 - byte;
+    rt_turn_bytes(packed + column * row + byte, row, count, bytes, codes[0], COLUMNS);
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t place = first % each + b;
+        number_zeros(codes[place / each], (int)(place % each) * p->bits, (1 << p->bits) - 1, to[b]);
+    }
+}
+
 /* Weights [from, from + depth) of a panel, with their scales and zero points. */
 static void unpack_panel(const rt_digit_product *p, const rt_digit_weights *weights, int64_t panel,
                          int64_t from, int64_t depth, unpacked *u, int to) {
@@ -437,13 +461,11 @@ static void unpack_panel(const rt_digit_product *p, const rt_digit_weights *weig
                   blocks = (depth + p->block - 1) / p->block;
     const uint8_t *codes = weights->codes + column * row + from * p->bits / 8;
     unpack_codes(p, codes, row, count, depth, u->weights[to]);
-    if (count < COLUMNS) memset(u->scales[to], 0, (size_t)blocks * sizeof u->scales[to][0]);
-    rt_turn_words((const uint32_t *)(const void *)(weights->scales + column * p->blocks + first), p->blocks,
-                  count, blocks, (uint32_t *)(void *)u->scales[to], COLUMNS);
-    for (int64_t b = 0; b < blocks && !p->centred; b++)
-        for (int64_t c = 0; c < COLUMNS; c++)
-            u->zeros[to][b][c] =
-                c < count ? rt_zero_point(&weights->zeros, p->bits, p->blocks, column + c, first + b) : 0;
+    turn_floats(weights->scales + column * p->blocks + first, p->blocks, count, blocks, u->scales[to]);
+    if (weights->zeros.real)
+        turn_floats(weights->zeros.real + column * p->blocks + first, p->blocks, count, blocks, u->zeros[to]);
+    else if (weights->zeros.packed)
+        unpack_zeros(p, weights->zeros.packed, column, count, first, blocks, u->zeros[to]);
 }
 
 /* Columns from `column` on, whose weights from `from` on are unpacked next; `spans` come before. */
