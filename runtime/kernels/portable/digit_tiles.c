@@ -10,6 +10,7 @@
  * 32 bits: there are 32 of a number of at most 2^22 times a code below 2^4, or 64 below 2^15 and 2^8.
  */
 #include "runtime/kernels/portable/digit_tiles.h"
+#include "runtime/kernels/portable/digit_factors.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
@@ -28,12 +29,7 @@ enum {
     MOST_SPAN = 64,
     DEPTH = 256,              /* unpacked at a time: whole spans */
     MOST_SCALES = DEPTH / 16, /* of a column, in that depth */
-    HEAD = 2 * ROWS * 4,      /* bytes before a span's numbers: scales and sums */
-    LARGEST_OF_ONE = 127,
-    LARGEST_OF_TWO = 127 * 256 + 127, /* digits have signs */
-    LARGEST_OF_THREE = 1 << 22,       /* for sums to fit */
-    LEAST_EXPONENT = 24, /* as floats store it: the factor of smaller numbers would be no float */
-    NOT_FINITE = 0x7f800000
+    HEAD = 2 * ROWS * 4       /* bytes before a span's numbers: scales and sums */
 };
 
 rt_digit_form rt_digit_form_here(int digits) {
@@ -68,23 +64,6 @@ bool rt_digit_rows_bytes(const rt_digit_product *product, int64_t rows, size_t *
 #if defined(__x86_64__) && defined(__GNUC__)
 
 /* ---- rows ------------------------------------------------------------------------------------------------ */
-
-/* The number of a span's largest element is near to this; of three digits between it and twice as much: the scale is a power of two. */
-static float largest_number(const rt_digit_product *p) {
-    return p->digits == 1 ? LARGEST_OF_ONE : p->digits == 2 ? LARGEST_OF_TWO : LARGEST_OF_THREE / 2;
-}
-
-/* What the elements of a span are multiplied by, and what their numbers are: the same in every form. `bits`: the largest size, as those of a
- * float. Three digits stand for floats: what these have exactly, small integers above all, is exact. */
-static inline __attribute__((always_inline)) float factor_of(const rt_digit_product *p, int32_t bits,
-                                                             float most, float *scale) {
-    float largest;
-    if (bits < LEAST_EXPONENT << 23) bits = LEAST_EXPONENT << 23;
-    if (p->digits == 3) bits &= NOT_FINITE; /* the exponent alone */
-    memcpy(&largest, &bits, sizeof largest);
-    *scale = largest / most;
-    return most / largest;
-}
 
 /* Sums of x as they come in beside the products: as integers that are added; or as floats, which zero points are multiplied by. */
 static inline void write_sum(const rt_digit_product *p, int32_t sum, int32_t *to) {
@@ -128,7 +107,7 @@ WITH_BYTES INLINE void write_digit(const __m512i numbers[ROWS], int shift, int32
 /* One span of eight rows, of which there are `count`; the last elements may be missing. */
 WITH_BYTES static bool write_bytes(const rt_digit_product *p, const float *x, int64_t count, int64_t from,
                                    char *record) {
-    const float most = largest_number(p);
+    const float most = rt_digit_largest(p->digits);
     const bool halves = p->bits == 4;
     const __m512i order = _mm512_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
     float *scales = (float *)(void *)record, factors[ROWS];
@@ -142,8 +121,8 @@ WITH_BYTES static bool write_bytes(const rt_digit_product *p, const float *x, in
                 largest, _mm512_and_si512(_mm512_set1_epi32(INT32_MAX), _mm512_castps_si512(some)));
         }
         const int32_t bits = (int32_t)_mm512_reduce_max_epu32(largest);
-        if (bits >= NOT_FINITE) return false;
-        factors[r] = factor_of(p, bits, most, scales + r);
+        if (bits >= RT_DIGIT_NOT_FINITE) return false;
+        factors[r] = rt_digit_factor(p->digits, bits, most, scales + r);
     }
     for (int64_t i = 0; i < p->span; i += WIDE) {
         __m512i numbers[ROWS];
@@ -201,7 +180,7 @@ WITH_WORDS static int32_t largest_of(const float *x, int64_t count) {
 /* One span of eight rows, as words. */
 static bool write_words(const rt_digit_product *p, const float *x, int64_t count, int64_t from,
                         char *record) {
-    const float most = largest_number(p);
+    const float most = rt_digit_largest(p->digits);
     float *scales = (float *)(void *)record;
     int32_t *sums = (int32_t *)(void *)(record + ROWS * sizeof *scales);
     _Alignas(RT_ALIGNMENT) int16_t rows[ROWS * MOST_SPAN];
@@ -212,8 +191,8 @@ static bool write_words(const rt_digit_product *p, const float *x, int64_t count
         if (r < count && some == p->span) own = x + r * p->depth + from;
         else if (r < count) memcpy(padded, x + r * p->depth + from, (size_t)some * sizeof *padded);
         const int32_t bits = largest_of(own, p->span);
-        if (bits >= NOT_FINITE) return false;
-        const float factor = factor_of(p, bits, most, scales + r);
+        if (bits >= RT_DIGIT_NOT_FINITE) return false;
+        const float factor = rt_digit_factor(p->digits, bits, most, scales + r);
         write_sum(p, number(own, p->span, factor, p->bits == 4, rows + r * p->span), sums + r);
     }
     rt_turn_words((const uint32_t *)(const void *)rows, p->span / 2, ROWS, p->span / 2,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* digits.h: a row of floats as integers of one to three digits, for products with weights of 4 or 8 bits on machines that multiply bytes.
+/* digits.h: a few rows of floats as integers of one to three digits, for products with weights of 4 or 8 bits on machines that multiply bytes.
  *
- * Eight neighbours (four beside weights of 8 bits, which meet two digits at most) share a factor. Each is a whole number times that: of 23 bits, sign included, with three digits, of 15 with two,
- * and from -127 to 127 with one. The number is written with digits of 8 bits, which have signs. A product of bytes with the weights is exact,
- * digit by digit, so that a sum is off by no more than the rounding of x: 2^-22 of the largest of the eight, 2^-14, or 1/254.
- * Sixty-four products are one instruction (VNNI), and weights are unpacked as bytes: two instructions for 128 of them.
+ * The numbers are those of digit_tiles.h, and so is how far off they are: elements of a span share a scale. Sums over a span are exact.
+ * Weights are read as they are in the file, once for all rows: sixteen bytes of each of four columns stand side by side in a register, so that
+ * the columns' scales do, too, and a column ends with the sum of four lanes.
  */
 #ifndef OURO_DIGITS_H
 #define OURO_DIGITS_H
@@ -12,38 +11,43 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { RT_DIGITS_WEIGHTS = 64 /* bytes of weights that are read at a time */ };
+enum {
+    RT_DIGITS_WEIGHTS = 64, /* bytes of a column that are read at a time */
+    RT_DIGITS_TOGETHER =
+        256 /* elements of x: what becomes of so many takes no more bytes than they take as floats */
+};
 
-/* Bytes of a group of x, which these meet: as many as in floats. */
-static inline int64_t rt_digits_group(int bits) {
-    return RT_DIGITS_WEIGHTS * 8 / bits * (int64_t)sizeof(float);
-}
-
-/* The machine has the instructions. */
-bool rt_digits_run_here(void);
-
-/* How x and weights are written: bits of a weight, digits of an element. */
+/* How x and weights are written. */
 typedef struct rt_digits_form {
-    int bits, digits;
+    int bits,
+        digits; /* of a weight: 4 or 8; of an element of x: as in rt_digit_product, but for two beside 4 bits */
+    int64_t block, blocks; /* of a column: a power of two of weights, at least 16; how many */
 } rt_digits_form;
 
-/* Of `depth` elements of x; `groups` of rt_digits_group bytes, aligned to RT_ALIGNMENT. False where an element is not finite. */
-bool rt_digits_split(const float *x, int64_t depth, rt_digits_form form, int64_t groups, void *to);
+/* The machine has the instructions, and blocks are large enough. */
+bool rt_digits_run_here(const rt_digits_form *form);
 
-/* Columns of weights one after another, each in `blocks` blocks of 1 << shift bytes, at least 4: of weights of 4 bits two a byte, the lower four
- * bits first. Zero points are packed like weights, columns beginning with a byte; NULL: all are 2^(bits - 1). */
+/* Writes `depth` elements of x, filled up to whole blocks, as numbers: see RT_DIGITS_TOGETHER, of which one begun takes the bytes of a whole one; `to` is
+ * aligned to 16 bytes. False where an element is not finite. */
+bool rt_digits_split(const rt_digits_form *form, const float *x, int64_t depth, void *to);
+
+/* Columns of weights one after another: of weights of 4 bits two a byte, the lower four bits first. Scales are [columns][blocks]. Zero points are packed
+ * like weights, columns beginning with a byte; NULL: all are 2^(bits - 1). */
 typedef struct rt_digits_weights {
     const uint8_t *weights;
     const float *scales;
     const uint8_t *zeros;
-    int64_t blocks;
-    int shift;
 } rt_digits_weights;
 
-/* y[c] = the sum over the depth of scale * x * (weight - zero point), and bias[c] unless that is NULL, for columns [begin, end). `sums` are those of x in each
- * block, for zero points. Where the range is cut does not change the bits. */
-void rt_digits_columns(const void *x, rt_digits_form form, const float *sums,
-                       const rt_digits_weights *weights, int64_t begin, int64_t end, const float *bias,
-                       float *y);
+/* One row: what rt_digits_split wrote, and where its results go. */
+typedef struct rt_digits_row {
+    const void *x;
+    float *y;
+} rt_digits_row;
+
+/* rows[r].y[c] = the sum over the depth of scale * x * (weight - zero point), and bias[c] unless that is NULL, for columns [begin, end). Neither
+ * where the range is cut nor which other rows are there changes the bits. */
+void rt_digits_columns(const rt_digits_form *form, const rt_digits_row *rows, int64_t count,
+                       const rt_digits_weights *weights, int64_t begin, int64_t end, const float *bias);
 
 #endif

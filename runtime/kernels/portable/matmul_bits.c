@@ -36,10 +36,10 @@ enum {
     LANES = 8,
     GROUP = LANES * 4, /* bytes */
     FEW_ROWS = 8,
-    FEWEST_NUMBERED = 4, /* of them, from which on products of bytes are worth unpacking weights */
+    FEWEST_NUMBERED = 4, /* of them, from which on products of bytes are worth unpacking weights, */
+    FEWEST_BESIDE = 8,   /* and where a few could be split into digits */
     MOST_LANES = 16,     /* of any machine's groups for a few rows */
     TOGETHER = 4,        /* columns of a few rows */
-    NEAR = 1 << 16,      /* bytes of weights that the nearest caches keep for the next row */
     MANY_ROWS = 64,      /* of x, as panels at a time */
     NUMBERED = 8,        /* which are written as integers together */
     COLUMNS = 48,        /* unpacked at a time: whole tiles of 6 or 12 rows */
@@ -55,8 +55,8 @@ typedef struct bits_state {
     int64_t blocks, block, block_bytes;   /* of a column; elements and bytes of one */
     int bits, shift;                      /* block_bytes is 1 << shift */
     bool zeros_real, zeros_packed, bias, grouped;
-    bool levelled; /* weights are the numbers of levels */
-    int digits;    /* into so many a few rows are split, where they can; 0: into none */
+    bool levelled;       /* weights are the numbers of levels */
+    rt_digits_form form; /* of a few rows that are split into digits, where they can; no digits: into none */
     float levels[LEVELS];
     int lanes;                /* of the groups into which a few rows are split */
     bool shares;              /* sums of one row become shares of words: see columns_512 */
@@ -257,13 +257,14 @@ static void choose_dots(bits_state *s, bool any_machine) {
     s->lanes = LANES;
     const int digits = any_machine ? 3 : s->numbers.digits;
     const bool formed = s->bits == 4 || (s->bits == 8 && digits < 3);
-    s->digits = formed && !s->levelled && !s->zeros_real && rt_digits_run_here() ? digits : 0;
+    s->form = (rt_digits_form){s->bits, digits == 2 && s->bits == 4 ? 3 : digits, s->block, s->blocks};
+    if (!formed || s->levelled || s->zeros_real || !rt_digits_run_here(&s->form)) s->form.digits = 0;
     s->several = s->levelled ? dots_levels_4 : s->bits == 2 ? dots_2_4 : s->bits == 4 ? dots_4_4 : dots_8_4;
     s->one = s->levelled ? dots_levels_1 : s->bits == 2 ? dots_2_1 : s->bits == 4 ? dots_4_1 : dots_8_1;
 #ifdef OURO_MATMUL_BITS_512_H
     if (!__builtin_cpu_supports("avx512f")) return;
     s->lanes = LANES_512;
-    s->shares = s->rows == 1 && !s->zeros_packed && !s->zeros_real && !s->digits;
+    s->shares = s->rows == 1 && !s->zeros_packed && !s->zeros_real && !s->form.digits;
     s->several = s->levelled    ? dots_512_levels_4
                  : s->bits == 2 ? dots_512_2_4
                  : s->bits == 4 ? dots_512_4_4
@@ -337,21 +338,17 @@ static void columns_of_one_512(const bits_context *c, int64_t begin, int64_t end
 }
 #endif
 
-/* Columns [begin, end) of the rows in digits, some at a time, so that the next row finds their weights near. */
+/* Columns [begin, end) of the rows in digits. */
 static void columns_of_digits(const bits_context *c, int64_t begin, int64_t end) {
     const bits_state *s = c->state;
-    const rt_digits_weights weights = {c->weights, c->scales, c->zeros, s->blocks, s->shift};
-    const int64_t near = NEAR / (s->blocks << s->shift), least = near < TOGETHER ? TOGETHER : near,
-                  each = s->rows == 1 ? end - begin : least;
-    for (int64_t from = begin, to; from < end; from = to) {
-        to = end - from < each ? end : from + each;
-        for (int64_t row = 0; row < s->rows; row++) {
-            if (!c->digits[row]) continue;
-            rt_digits_columns(c->split + row * s->split_row, (rt_digits_form){s->bits, s->digits},
-                              c->sums + row * s->blocks, &weights, from, to, s->bias ? c->bias : NULL,
-                              c->y + row * s->columns);
-        }
+    const rt_digits_weights weights = {c->weights, c->scales, c->zeros};
+    rt_digits_row rows[FEW_ROWS];
+    int64_t count = 0;
+    for (int64_t row = 0; row < s->rows; row++) {
+        if (!c->digits[row]) continue;
+        rows[count++] = (rt_digits_row){c->split + row * s->split_row, c->y + row * s->columns};
     }
+    rt_digits_columns(&s->form, rows, count, &weights, begin, end, c->bias);
 }
 
 /* Columns that are computed together lie far apart: memory is read from front to back in several places, where a processor reads
@@ -409,22 +406,20 @@ static void split_rows(bits_context *c) {
     const bits_state *s = c->state;
     float factors[32 / 2];
     const int64_t each = 32 / s->bits;
-    const bool own = s->zeros_packed || s->zeros_real;
     for (int64_t j = 0; j < each; j++) factors[j] = s->levelled ? 1 : split_factor(j, s->bits);
     c->coded = true;
     for (int64_t row = 0; row < s->rows; row++) {
         const float *from = c->x + row * s->depth;
         float *to = c->split + row * s->split_row;
-        c->digits[row] =
-            s->digits && rt_digits_split(from, s->depth, (rt_digits_form){s->bits, s->digits},
-                                         s->split_row * (int64_t)sizeof *to / rt_digits_group(s->bits), to);
+        float *sums = c->sums + row * s->blocks;
+        c->digits[row] = s->form.digits && rt_digits_split(&s->form, from, s->depth, to);
         c->coded = c->coded && c->digits[row];
         if (!c->digits[row]) split_row(s, factors, from, to);
-        for (int64_t b = 0; b < s->blocks && (own || !c->digits[row]); b++) {
+        for (int64_t b = 0; b < s->blocks && !c->digits[row]; b++) {
             const int64_t rest = s->depth - b * s->block;
             float sum = sum_of_row(from + b * s->block, rest < s->block ? rest : s->block);
             if (s->shares) sum *= -zero_of(c, 0, b) / (float)(s->block_bytes / 4);
-            c->sums[row * s->blocks + b] = sum;
+            sums[b] = sum;
         }
     }
 }
@@ -680,7 +675,8 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     if (s->grouped && check_groups(&c, report) != BASE_OK) return BASE_INVALID;
     c.count = s->rows;
     if (s->sum_bytes) {
-        if (s->rows < FEWEST_NUMBERED || s->numbers.form != RT_DIGIT_BYTES ||
+        const int fewest = s->form.digits ? FEWEST_BESIDE : FEWEST_NUMBERED;
+        if (s->rows < fewest || s->numbers.form != RT_DIGIT_BYTES ||
             !multiply_integers(&c, prepared->threads)) {
             split_rows(&c);
             rt_parallel(prepared->threads, s->columns, s->rows * s->depth, columns_of_few, &c);
@@ -779,8 +775,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     /* As much for a few rows on every machine: a plan says how much scratch it has. */
     const int64_t group = few ? MOST_LANES * 4 : GROUP;
     s->padded = (s->blocks * s->block_bytes + group - 1) / group * (group * 8 / s->bits);
-    s->split_row =
-        (s->padded + RT_DIGITS_WEIGHTS * 2 - 1) / (RT_DIGITS_WEIGHTS * 2) * (RT_DIGITS_WEIGHTS * 2);
+    s->split_row = (s->padded + RT_DIGITS_TOGETHER - 1) / RT_DIGITS_TOGETHER * RT_DIGITS_TOGETHER;
     choose_numbers(s, &call->attributes, environment->portable_only);
     choose_dots(s, environment->portable_only);
     bool fits = add_rows(s, few, total);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_digit_tiles.c: many rows times weights of 4 and 8 bits as products of integers, beside sums in double: how far off they may be, the same bits
- * in every form and however the work is dealt out; and MatMulNBits on top of them. */
+ * in every form and however the work is dealt out; and MatMulNBits on top of them, with a few rows too (digits.h). */
 #include "runtime/kernels/portable/digit_tiles.h"
+#include "runtime/kernels/portable/digits.h"
 #include "tests/support/application.h"
 #include <math.h>
 #include <setjmp.h>
@@ -203,6 +204,67 @@ static void no_numbers(void **state) {
     }
 }
 
+/* ---- a few rows ------------------------------------------------------------------------------------------ */
+
+enum { MOST_FEW = 7 };
+
+/* Rows [row, row + count) in digits, times columns [0, split) and those from there on. */
+static float *few_multiplied(const product *p, int digits, int64_t row, int64_t count, int64_t split) {
+    const rt_digits_form form = {p->bits, digits, p->block, p->blocks};
+    const rt_digits_weights weights = {p->codes, p->scales, p->packed_zeros};
+    const int64_t whole = p->blocks * p->block;
+    const size_t bytes =
+        (size_t)((whole + RT_DIGITS_TOGETHER - 1) / RT_DIGITS_TOGETHER) * RT_DIGITS_TOGETHER * sizeof(float);
+    float *y = allocated((size_t)(count * p->columns) * sizeof *y + 64);
+    rt_digits_row rows[MOST_FEW];
+    char *numbers[MOST_FEW];
+    memset(y + count * p->columns, 123, 64);
+    for (int64_t r = 0; r < count; r++) {
+        numbers[r] = allocated(bytes + 64);
+        memset(numbers[r], 255, bytes); /* what is not written is no number */
+        memset(numbers[r] + bytes, 123, 64);
+        assert_true(rt_digits_split(&form, p->x + (row + r) * p->depth, p->depth, numbers[r]));
+        rows[r] = (rt_digits_row){numbers[r], y + r * p->columns};
+    }
+    rt_digits_columns(&form, rows, count, &weights, split, p->columns, p->bias);
+    rt_digits_columns(&form, rows, count, &weights, 0, split, p->bias);
+    for (int i = 0; i < 64; i++) {
+        assert_int_equal(((char *)(y + count * p->columns))[i], 123);
+        for (int64_t r = 0; r < count; r++) assert_int_equal(numbers[r][bytes + (size_t)i], 123);
+    }
+    for (int64_t r = 0; r < count; r++) free(numbers[r]);
+    return y;
+}
+
+/* They are as near as many rows are, however columns are cut; and each has the bits that it has alone. */
+static void few_rows_in_digits(void **state) {
+    (void)state;
+    uint64_t seed = 9;
+    for (int round = 0; round < 160; round++) {
+        const int bits = round % 2 ? 8 : 4, digits = round / 2 % 2 ? 1 : bits == 4 ? 3 : 2;
+        product p = {.rows = random_range(&seed, 1, MOST_FEW),
+                     .depth = random_range(&seed, 1, round % 7 ? 300 : 9000),
+                     .columns = random_range(&seed, 1, 40),
+                     .block = 16 << random_range(&seed, 0, round % 5 ? 5 : 9),
+                     .bits = bits};
+        if (!rt_digits_run_here(&(rt_digits_form){bits, digits, p.block, 1})) return;
+        product_begin(&p, round / 4 % 2 * 2, &seed);
+        const int64_t most = bits == 4 && digits == 3 ? 32 : 64, span = p.block < most ? p.block : most;
+        float *y = few_multiplied(&p, digits, 0, p.rows, 0);
+        check_near(&p, digits, span, y, (uint64_t)round);
+        float *parts = few_multiplied(&p, digits, 0, p.rows, random_range(&seed, 0, p.columns));
+        assert_memory_equal(y, parts, (size_t)(p.rows * p.columns) * sizeof *y);
+        for (int64_t r = 0; r < p.rows; r++) {
+            float *one = few_multiplied(&p, digits, r, 1, 0);
+            assert_memory_equal(one, y + r * p.columns, (size_t)p.columns * sizeof *one);
+            free(one);
+        }
+        free(y);
+        free(parts);
+        product_end(&p);
+    }
+}
+
 /* ---- MatMulNBits ----------------------------------------------------------------------------------------- */
 
 /* The result of the operator; `level` is its accuracy level, or -1: weights are our own. */
@@ -343,9 +405,9 @@ static void operators_without_numbers(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products_in_every_form), cmocka_unit_test(no_numbers),
-                                       cmocka_unit_test(small_integers_are_exact),
-                                       cmocka_unit_test(operators_at_every_level),
-                                       cmocka_unit_test(operators_without_numbers)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_in_every_form),   cmocka_unit_test(no_numbers),
+        cmocka_unit_test(small_integers_are_exact), cmocka_unit_test(operators_at_every_level),
+        cmocka_unit_test(few_rows_in_digits),       cmocka_unit_test(operators_without_numbers)};
     return cmocka_run_group_tests_name("digit_tiles", tests, NULL, NULL);
 }
