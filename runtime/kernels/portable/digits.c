@@ -459,9 +459,11 @@ typedef void (*columns_function)(const rt_digits_form *form, const rt_digits_row
         int64_t end, const float *bias) {                                                                    \
         all_columns(form, rows, count, wide, bits, digits, spans, each, w, begin, end, bias);                \
     }
-#define FORM(bits, digits, spans, each)                                                                      \
+#define PAIRS(bits, digits, spans, each)                                                                     \
     COLUMNS(bits, digits, spans, each, 1, 2)                                                                 \
-    COLUMNS(bits, digits, spans, each, 2, 2)                                                                 \
+    COLUMNS(bits, digits, spans, each, 2, 2)
+#define FORM(bits, digits, spans, each)                                                                      \
+    PAIRS(bits, digits, spans, each)                                                                         \
     COLUMNS(bits, digits, spans, each, 3, 1)                                                                 \
     COLUMNS(bits, digits, spans, each, 4, 1)
 #define SPLIT(bits, digits)                                                                                  \
@@ -477,17 +479,17 @@ FORM(4, 1, 2, 0)
 FORM(4, 1, 2, 4)
 FORM(4, 1, 4, 4)
 FORM(4, 1, 8, 4)
-FORM(4, 3, 4, 0)
-FORM(4, 3, 4, 4)
-FORM(4, 3, 8, 4)
+PAIRS(4, 3, 4, 0)
+PAIRS(4, 3, 4, 4)
+PAIRS(4, 3, 8, 4)
 FORM(8, 1, 1, 0)
 FORM(8, 1, 1, 4)
 FORM(8, 1, 2, 4)
 FORM(8, 1, 4, 4)
-FORM(8, 2, 1, 0)
-FORM(8, 2, 1, 4)
-FORM(8, 2, 2, 4)
-FORM(8, 2, 4, 4)
+PAIRS(8, 2, 1, 0)
+PAIRS(8, 2, 1, 4)
+PAIRS(8, 2, 2, 4)
+PAIRS(8, 2, 4, 4)
 
 bool rt_digits_split(const rt_digits_form *form, const float *x, int64_t depth, void *to) {
     static bool (*const functions[2][3])(const rt_digits_form *, const float *, int64_t,
@@ -495,7 +497,9 @@ bool rt_digits_split(const rt_digits_form *form, const float *x, int64_t depth, 
     return functions[form->bits == 8][form->digits - 1](form, x, depth, to);
 }
 
-/* For one row to four. */
+/* For one row and two; or to four: with several digits unpacking weights is little beside what is done with them. */
+#define TWO_OF(form)                                                                                         \
+    { columns_##form##_1, columns_##form##_2 }
 #define FUNCTIONS(form)                                                                                      \
     { columns_##form##_1, columns_##form##_2, columns_##form##_3, columns_##form##_4 }
 
@@ -504,11 +508,11 @@ static const columns_function *functions_of(const rt_digits_form *form) {
     static const columns_function four[3][5][MOST_ROWS] =
         {{{0}, FUNCTIONS(4_1_2_4), FUNCTIONS(4_1_4_4), FUNCTIONS(4_1_2_0), FUNCTIONS(4_1_8_4)},
          {{0}},
-         {{0}, {0}, FUNCTIONS(4_3_4_4), FUNCTIONS(4_3_4_0), FUNCTIONS(4_3_8_4)}},
-                                  eight[2][5][MOST_ROWS] = {{FUNCTIONS(8_1_1_4), FUNCTIONS(8_1_2_4),
-                                                             FUNCTIONS(8_1_4_4), FUNCTIONS(8_1_1_0)},
-                                                            {FUNCTIONS(8_2_1_4), FUNCTIONS(8_2_2_4),
-                                                             FUNCTIONS(8_2_4_4), FUNCTIONS(8_2_1_0)}};
+         {{0}, {0}, TWO_OF(4_3_4_4), TWO_OF(4_3_4_0), TWO_OF(4_3_8_4)}},
+                                  eight[2][5][MOST_ROWS] = {
+                                      {FUNCTIONS(8_1_1_4), FUNCTIONS(8_1_2_4), FUNCTIONS(8_1_4_4),
+                                       FUNCTIONS(8_1_1_0)},
+                                      {TWO_OF(8_2_1_4), TWO_OF(8_2_2_4), TWO_OF(8_2_4_4), TWO_OF(8_2_1_0)}};
     const int spans = spans_of(form);
     const bool several = form->block * spans > GROUP * 8 / form->bits;
     return (form->bits == 4 ? four : eight)[form->digits - 1][several ? 3 : spans / 2];
@@ -519,12 +523,12 @@ void rt_digits_columns(const rt_digits_form *form, const rt_digits_row *rows, in
     const columns_function *const functions = functions_of(form);
     const int64_t bytes = form->block * form->blocks * form->bits / 8,
                   near = NEAR / bytes < QUARTERS * 2 ? QUARTERS * 2 : NEAR / bytes,
-                  each = count <= MOST_ROWS ? end - begin : near;
+                  most = form->digits == 1 ? MOST_ROWS : 2, each = count <= most ? end - begin : near;
     for (int64_t from = begin, to; from < end; from = to) {
         to = end - from < each ? end : from + each;
         for (int64_t row = 0, some; row < count; row += some) {
             const int64_t rest = count - row;
-            some = rest < MOST_ROWS ? rest : MOST_ROWS;
+            some = rest < most ? rest : most;
             functions[some - 1](form, rows + row, weights, from, to, bias);
         }
     }
