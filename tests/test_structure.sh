@@ -18,10 +18,12 @@ while read -r target folder _; do
     find "$build/CMakeFiles/$target.dir/$folder" -maxdepth 1 -name '*.c.o' -printf "$folder/%f %p\n" 2>/dev/null | sed 's/\.c\.o / /'
 done <"$build/structure.txt" | sort >"$work/objects"
 while read -r file object; do
-    [ -f "$file.c" ] || continue # of a source that was moved away since
-    nm -g "$object" | awk -v file="$file" '$NF ~ /^(malloc|calloc|realloc|free|aligned_alloc|posix_memalign|memalign)$/ {next}
-        $(NF-1) == "U" {print "U", $NF, file; next} {print "D", $NF, file}'
-done <"$work/objects" >"$work/symbols"
+    [ ! -f "$file.c" ] || echo "$file $object" # not of a source that was moved away since
+done <"$work/objects" >"$work/there"
+cut -d' ' -f2 "$work/there" | xargs nm -gA | awk 'NR == FNR {file[$2] = $1; next}
+    $NF ~ /^(malloc|calloc|realloc|free|aligned_alloc|posix_memalign|memalign)$/ {next}
+    {object = $1; sub(":.*", "", object)}
+    $(NF-1) == "U" {print "U", $NF, file[object]; next} {print "D", $NF, file[object]}' "$work/there" - >"$work/symbols"
 awk '$1 == "D" {defined[$2] = $3; next} {wanted[++n] = $2; by[n] = $3}
      END {for (i = 1; i <= n; i++) if (wanted[i] in defined && defined[wanted[i]] != by[i]) print by[i], defined[wanted[i]], wanted[i]}' \
     "$work/symbols" | sort -u >"$work/calls"
