@@ -348,7 +348,7 @@ static void columns_of_digits(const bits_context *c, int64_t begin, int64_t end)
         if (!c->digits[row]) continue;
         rows[count++] = (rt_digits_row){c->split + row * s->split_row, c->y + row * s->columns};
     }
-    rt_digits_columns(&s->form, rows, count, &weights, begin, end, c->bias);
+    if (count) rt_digits_columns(&s->form, rows, count, &weights, begin, end, c->bias);
 }
 
 /* Columns that are computed together lie far apart: memory is read from front to back in several places, where a processor reads
