@@ -165,7 +165,7 @@ static void sweep(const compiled *c) {
     for (int i = 0; i < FILES; i++)
         if (exists(files[i])) expected[i] = support_read_file(files[i], &lengths[i]);
     size_t held = live_blocks();
-    const size_t step = support_allocation_step(count, SAMPLE) * (c->costly ? 10 : 1);
+    const size_t step = support_allocation_step(count, support_share(SAMPLE)) * (c->costly ? 10 : 1);
     for (size_t at = 1 + (size_t)(c - models) % step; at <= count; at += step) {
         remove_files();
         allocations_fail_once(at);
@@ -247,7 +247,8 @@ static void a_run_without_memory_says_so(void **state) {
     (void)live_blocks(); /* nor are primitives there that are made already */
     const size_t before = allocations_count();
     if (run_plan(&made, &length, &error) != OURO_OK) fail_msg("%s", error.message);
-    const size_t count = allocations_count() - before, step = support_allocation_step(count, RUN_SAMPLE);
+    const size_t count = allocations_count() - before,
+                 step = support_allocation_step(count, support_share(RUN_SAMPLE));
     free(made);
     size_t held = live_blocks();
     for (size_t at = 1; at <= count; at += step) {

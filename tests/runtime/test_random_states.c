@@ -16,11 +16,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#ifdef __SANITIZE_ADDRESS__
-enum { MODELS = 100 };
-#else
 enum { MODELS = 1000 };
-#endif
 
 enum {
     RANK = 3,
@@ -578,7 +574,7 @@ static void what_was_wrong_once(void **context) {
 static void random_states_agree(void **context) {
     (void)context;
     const char *asked = getenv("OURO_RANDOM_STATES"), *begin = getenv("OURO_TEST_SEED");
-    const uint64_t models = asked ? strtoull(asked, NULL, 10) : MODELS,
+    const uint64_t models = asked ? strtoull(asked, NULL, 10) : support_share(MODELS),
                    first = begin ? strtoull(begin, NULL, 10) : 1;
     for (uint64_t seed = first; seed < first + models; seed++) {
         if (asked || begin) print_message("seed %" PRIu64 "\n", seed);

@@ -135,6 +135,12 @@ uint64_t support_random(uint64_t *state) {
     return base_random(state);
 }
 
+uint64_t support_share(uint64_t all) {
+    const char *given = getenv("OURO_TEST_SHARE");
+    const uint64_t share = given ? strtoull(given, NULL, 10) : 1;
+    return share <= 1 ? all : all < share ? 1 : all / share;
+}
+
 size_t support_allocation_step(size_t count, size_t usual) {
     const char *given = getenv("OURO_EVERY_ALLOCATION");
     const size_t wanted = given ? strtoul(given, NULL, 10) : usual;

@@ -43,6 +43,10 @@ void support_allocator_init(support_allocator *counting);
  * one is from the next. */
 size_t support_allocation_step(size_t count, size_t usual);
 
+/* Of `all` equal rounds those that a test is to do: all, or one of so many as the environment's OURO_TEST_SHARE says, but at least one. CTest
+ * asks for fewer in builds that repeat what another one does (tests/CMakeLists.txt). */
+uint64_t support_share(uint64_t all);
+
 /* A small random number generator: every run prints its seed, so that a failure can be repeated. */
 uint64_t support_random(uint64_t *state);
 

@@ -20,11 +20,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#ifdef __SANITIZE_ADDRESS__
-enum { NETWORKS = 24 };
-#else
 enum { NETWORKS = 160 };
-#endif
 static size_t loops_of(const support_session *session) {
     const plan *of = rt_plan_of(session->plan);
     size_t loops = 0;
@@ -113,20 +109,20 @@ static void run_random(uint64_t count, bool portable, bool tokens) {
 /* In row-major layout, by the portable kernels: the same bits. */
 static void random_networks(void **state) {
     (void)state;
-    run_random(NETWORKS, true, false);
+    run_random(support_share(NETWORKS), true, false);
 }
 
 /* In the layouts that kernels prefer. */
 static void random_networks_in_blocks(void **state) {
     (void)state;
-    run_random(NETWORKS / 6, false, false);
+    run_random(support_share(NETWORKS / 6), false, false);
 }
 
 /* Tokens, on portable kernels and on others. */
 static void random_networks_of_tokens(void **state) {
     (void)state;
-    run_random(NETWORKS / 4, true, true);
-    run_random(NETWORKS / 4, false, true);
+    run_random(support_share(NETWORKS / 4), true, true);
+    run_random(support_share(NETWORKS / 4), false, true);
 }
 
 static const char four_convolutions[] =
@@ -160,7 +156,7 @@ static uint64_t arena_of(const pass_options *options) {
 static void limits_are_met_by_planners_that_miss_the_bound(void **state) {
     static const char *const planners[] = {"nnc", "bfc", "greedy-by-size"};
     (void)state;
-    for (uint64_t seed = 1; seed <= 6; seed++) {
+    for (uint64_t seed = 1; seed <= support_share(6); seed++) {
         size_t bytes;
         char *text = support_network_of_maps(seed, 1, &bytes);
         assert_non_null(text);
@@ -181,7 +177,7 @@ static void limits_are_met_by_planners_that_miss_the_bound(void **state) {
  * asked for than the least. */
 static void the_least_is_no_more_than_others(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 5 * NETWORKS; seed++) {
+    for (uint64_t seed = 1; seed <= support_share(5 * NETWORKS); seed++) {
         size_t bytes;
         char *text =
             seed % 4 ? support_network_of_tokens(seed, &bytes) : support_network_of_maps(seed, 1, &bytes);

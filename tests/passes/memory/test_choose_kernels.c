@@ -5,6 +5,7 @@
 #include "passes/memory/tuning.h"
 #include "passes/passes.h"
 #include "tests/support/operators.h"
+#include "tests/support/support.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -232,7 +233,7 @@ static void compile_branches(compiled *c, uint64_t seed, const pass_options *opt
 static void limits_hold_for_gaps(void **unused) {
     static const char *const allocators[] = {"nnc", "greedy-by-size", "bfc", "auto"};
     (void)unused;
-    for (uint64_t seed = 1; seed <= 5; seed++) {
+    for (uint64_t seed = 1; seed <= support_share(5); seed++) {
         for (size_t a = 0; a < sizeof allocators / sizeof *allocators; a++) {
             compiled exact, least, usual;
             compile_branches(&exact, seed,

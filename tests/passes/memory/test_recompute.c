@@ -15,11 +15,7 @@
 #include <cmocka.h>
 #include <inttypes.h>
 
-#ifdef __SANITIZE_ADDRESS__
-enum { GRAPHS = 30 };
-#else
 enum { GRAPHS = 150 };
-#endif
 
 static const pass_options plain = {.exact_arithmetic = true,
                                    .environment = {.threads = 1, .portable_only = true}};
@@ -189,7 +185,7 @@ static void random_graphs(void **state) {
     (void)state;
     const char *first = getenv("OURO_TEST_SEED"), *many = getenv("OURO_TEST_RECOMPUTE");
     const uint64_t begin = first ? strtoull(first, NULL, 10) : 1,
-                   count = many ? strtoull(many, NULL, 10) : GRAPHS;
+                   count = many ? strtoull(many, NULL, 10) : support_share(GRAPHS);
     size_t smaller = 0, repeated = 0;
     for (uint64_t seed = begin; seed < begin + count; seed++) {
         char *text = random_graph(seed);
@@ -207,7 +203,7 @@ static void random_graphs(void **state) {
         free(text);
     }
     printf("%zu values repeated, %zu arenas smaller\n", repeated, smaller);
-    if (!first && !many) assert_true(smaller * 10 > GRAPHS);
+    if (!first && !many) assert_true(smaller * 10 > count);
 }
 
 int main(int count, char **arguments) {

@@ -20,11 +20,7 @@
 #include <cmocka.h>
 #include <inttypes.h>
 
-#ifdef __SANITIZE_ADDRESS__
-enum { GRAPHS = 10, NETWORKS = 2 };
-#else
 enum { GRAPHS = 60, NETWORKS = 8 };
-#endif
 
 static const char file_name[] = "test-spill.file";
 
@@ -548,7 +544,7 @@ static size_t try_graph(const char *text, uint64_t seed, size_t *smaller) {
 
 static void random_graphs(void **state) {
     (void)state;
-    const uint64_t begin = first_seed(), count = seeds(GRAPHS);
+    const uint64_t begin = first_seed(), count = seeds(support_share(GRAPHS));
     size_t smaller = 0, restored = 0;
     for (uint64_t seed = begin; seed < begin + count; seed++) {
         char *text = random_graph(seed);
@@ -563,7 +559,7 @@ static void random_graphs(void **state) {
 /* Beside bands. */
 static void random_networks(void **state) {
     (void)state;
-    const uint64_t begin = first_seed(), count = seeds(NETWORKS);
+    const uint64_t begin = first_seed(), count = seeds(support_share(NETWORKS));
     size_t smaller = 0, restored = 0, tried = 0;
     for (uint64_t seed = begin; tried < count && seed < begin + 20 * count; seed++) {
         size_t bytes;

@@ -6,6 +6,7 @@
 #include "runtime/kernels/portable/half_bands.h"
 #include "tests/support/allocations.h"
 #include "tests/support/application.h"
+#include "tests/support/support.h"
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
@@ -178,7 +179,7 @@ static void check_convolution(application *app, uint64_t seed, bool residual) {
 static void test_convolutions(void **state) {
     (void)state;
     if (!rt_half_steps_are_fast()) skip();
-    for (uint64_t trial = 1; trial <= 80; trial++) {
+    for (uint64_t trial = 1; trial <= support_share(80); trial++) {
         for (size_t t = 0; t < 2; t++) {
             uint64_t seed = trial;
             application app;
@@ -263,7 +264,7 @@ static void test_odd_numbers(void **state) {
 static void test_transposed(void **state) {
     (void)state;
     if (!rt_half_steps_are_fast()) skip();
-    for (uint64_t trial = 1; trial <= 60; trial++) {
+    for (uint64_t trial = 1; trial <= support_share(60); trial++) {
         for (size_t t = 0; t < 2; t++) {
             uint64_t seed = trial;
             application app;
@@ -343,7 +344,7 @@ static void test_transposed_packing(void **state) {
 static void test_pools(void **state) {
     (void)state;
     static const op_code codes[] = {OP_MAX_POOL, OP_AVERAGE_POOL, OP_GLOBAL_AVERAGE_POOL, OP_GLOBAL_MAX_POOL};
-    for (uint64_t trial = 1; trial <= 80; trial++) {
+    for (uint64_t trial = 1; trial <= support_share(80); trial++) {
         for (size_t t = 0; t < 2; t++) {
             uint64_t seed = trial;
             const op_code code = codes[trial % 4];
@@ -417,7 +418,7 @@ static void test_pools_keep_nan(void **state) {
 static void test_gates(void **state) {
     (void)state;
     static const op_code codes[] = {OP_MUL, OP_ADD, OP_SUB};
-    for (uint64_t trial = 1; trial <= 40; trial++) {
+    for (uint64_t trial = 1; trial <= support_share(40); trial++) {
         uint64_t seed = trial;
         const op_dtype dtype = types[trial % 2];
         const op_code code = codes[trial % 3];
@@ -444,7 +445,7 @@ static void test_gates(void **state) {
 /* Means and sums of maps, which leave a number for each channel. */
 static void test_means(void **state) {
     (void)state;
-    for (uint64_t trial = 1; trial <= 30; trial++) {
+    for (uint64_t trial = 1; trial <= support_share(30); trial++) {
         uint64_t seed = trial;
         const op_dtype dtype = types[trial % 2];
         const op_layout layout = trial % 4 < 2 ? OP_LAYOUT_NC16 : OP_LAYOUT_NHWC;

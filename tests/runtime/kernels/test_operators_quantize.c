@@ -4,6 +4,7 @@
  */
 #include "runtime/kernels/portable/integer_filters.h"
 #include "tests/support/operators.h"
+#include "tests/support/support.h"
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
@@ -100,7 +101,7 @@ static double saturate(double value, op_dtype dtype) {
 static void quantising_follows_its_definition(void **state) {
     (void)state;
     test_random random = {SEED};
-    for (int round = 0; round < 600; round++) {
+    for (int round = 0; round < (int)support_share(600); round++) {
         const bool back = round % 2;
         fixture f = begin(back ? OP_DEQUANTIZE_LINEAR : OP_QUANTIZE_LINEAR);
         op_shape shape = {.rank = (int32_t)test_random_below(&random, 5)};
@@ -278,7 +279,7 @@ static void check_packed(fixture *f, int threads) {
 static void products_follow_their_definition(void **state) {
     (void)state;
     test_random random = {SEED + 2};
-    for (int round = 0; round < 500; round++) {
+    for (int round = 0; round < (int)support_share(500); round++) {
         const bool quantized = round % 2, large = round % 25 == 0, wide = round % 25 == 1;
         fixture f = begin(quantized ? OP_QLINEAR_MATMUL : OP_MATMUL_INTEGER);
         const int64_t rows = test_random_below(&random, large  ? 300
@@ -559,7 +560,7 @@ static void check_arranged(fixture *f, const geometry *g, int threads) {
 static void convolutions_follow_their_definition(void **state) {
     (void)state;
     test_random random = {SEED + 4};
-    for (int round = 0; round < 500; round++) {
+    for (int round = 0; round < (int)support_share(500); round++) {
         const bool channels = round >= 300;
         const bool quantized = round % 2, wide = round % 30 == 4 || round % 30 == 15,
                    joined = round % 15 == 8, large = wide || joined || channels || round % 30 < 2;

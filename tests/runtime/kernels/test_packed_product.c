@@ -6,6 +6,7 @@
 #include "runtime/kernels/portable/activation.h"
 #include "tests/support/allocations.h"
 #include "tests/support/application.h"
+#include "tests/support/support.h"
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -164,7 +165,7 @@ static op_tensor run(application *app, const op_call *call, int threads) {
 
 static void test_equals_sums_in_double(void **state) {
     (void)state;
-    for (uint64_t round = 1; round <= ROUNDS; round++) {
+    for (uint64_t round = 1; round <= support_share(ROUNDS); round++) {
         uint64_t seed = round;
         application app;
         op_call call;
@@ -188,7 +189,7 @@ static void test_equals_sums_in_double(void **state) {
 static void test_halves_are_floats(void **state) {
     (void)state;
     static const op_dtype types[] = {OP_FLOAT16, OP_BFLOAT16, OP_INT16};
-    for (uint64_t round = 1; round <= 3 * ROUNDS; round++) {
+    for (uint64_t round = 1; round <= support_share(3 * ROUNDS); round++) {
         uint64_t seed = round;
         application app;
         op_call call;
@@ -242,7 +243,7 @@ static void test_refuses_halves(void **state) {
  * difference. */
 static void test_columns_are_alike(void **state) {
     (void)state;
-    for (uint64_t round = 1; round <= 24; round++) {
+    for (uint64_t round = 1; round <= support_share(24); round++) {
         uint64_t seed = round;
         application app;
         op_call call;

@@ -7,6 +7,7 @@
 #include "runtime/kernels/portable/pair_tiles.h"
 #include "tests/support/allocations.h"
 #include "tests/support/application.h"
+#include "tests/support/support.h"
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
@@ -49,7 +50,7 @@ static void test_panels(void **state) {
     (void)state;
     enum { MOST = 70 };
     static uint16_t b[MOST * 3 * MOST * 3], panels[5 * (MOST + 2) * RT_PANEL + 64];
-    for (uint64_t round = 1; round <= 400; round++) {
+    for (uint64_t round = 1; round <= support_share(400); round++) {
         uint64_t seed = round;
         const int64_t depth = random_range(&seed, 1, MOST), columns = random_range(&seed, 1, MOST),
                       apart = random_range(&seed, 1, 3), form = random_range(&seed, 0, 2);
@@ -203,7 +204,7 @@ static op_tensor run_packed(application *app, const op_call *call, int threads) 
 /* Weights in panels: what the matrix as it lies gives, on any number of threads; and with another number of rows than was prepared for. */
 static void test_packed(void **state) {
     (void)state;
-    for (uint64_t round = 1; round <= 200; round++) {
+    for (uint64_t round = 1; round <= support_share(200); round++) {
         uint64_t seed = round * 7001;
         const op_dtype dtype = round % 2 ? OP_BFLOAT16 : OP_FLOAT16;
         const int64_t rows = random_range(&seed, 1, round % 3 ? 14 : 140),
@@ -311,7 +312,7 @@ static void check_result(const application *app, int64_t index, bool bits, float
 
 static void test_gemm(void **state) {
     (void)state;
-    for (uint64_t round = 1; round <= 400; round++) {
+    for (uint64_t round = 1; round <= support_share(400); round++) {
         const op_dtype dtype = round % 8 < 2 || round % 8 == 7 ? OP_FLOAT16 : OP_BFLOAT16;
         const bool brain = dtype == OP_BFLOAT16;
         uint64_t seed = round * 65537;
@@ -371,7 +372,7 @@ static void test_gemm(void **state) {
 /* Stacks that broadcast, operands whose axes are read in another order, no rows, no columns and no depth. */
 static void test_matmul(void **state) {
     (void)state;
-    for (uint64_t round = 1; round <= 200; round++) {
+    for (uint64_t round = 1; round <= support_share(200); round++) {
         uint64_t seed = round * 7907;
         const int64_t stack = random_range(&seed, 1, 3), own = random_range(&seed, 0, 1) ? stack : 1,
                       m = random_range(&seed, round % 9 == 0 ? 0 : 1, 20),
@@ -498,7 +499,7 @@ static void draw_convolution(convolution *c, uint64_t round, uint64_t *seed) {
 
 static void test_convolutions(void **state) {
     (void)state;
-    for (uint64_t round = 1; round <= 220; round++) {
+    for (uint64_t round = 1; round <= support_share(220); round++) {
         const op_dtype dtype = round % 8 == 2 || round % 8 == 5 ? OP_FLOAT16 : OP_BFLOAT16;
         const bool brain = dtype == OP_BFLOAT16;
         uint64_t seed = round * 50021;

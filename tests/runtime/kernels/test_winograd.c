@@ -5,6 +5,7 @@
 #include "runtime/kernels/portable/cost.h"
 #include "tests/support/allocations.h"
 #include "tests/support/application.h"
+#include "tests/support/support.h"
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
@@ -117,7 +118,7 @@ static op_tensor run_winograd(application *app, const char *name, op_layout layo
 
 static void compare_with_direct(const windows *of, const op_layout *layouts, size_t layout_count,
                                 uint64_t trials) {
-    for (uint64_t trial = 1; trial <= trials; trial++) {
+    for (uint64_t trial = 1; trial <= support_share(trials); trial++) {
         uint64_t seed = trial;
         const bool residual = trial % 3 == 0;
         application app;
@@ -242,7 +243,7 @@ static void test_sixteen_bits(void **state) {
     (void)state;
     static const op_dtype types[] = {OP_FLOAT16, OP_BFLOAT16};
     static const windows kinds[] = {{2, {3, 3}}, {2, {3, 3}}, {2, {1, 3}}, {2, {5, 1}}, {1, {5}}};
-    for (uint64_t trial = 1; trial <= 40; trial++) {
+    for (uint64_t trial = 1; trial <= support_share(40); trial++) {
         uint64_t seed = trial;
         const bool residual = trial % 3 == 0;
         const op_dtype dtype = types[trial % 2];

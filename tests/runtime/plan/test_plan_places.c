@@ -92,7 +92,7 @@ static void what_lies_where_others_do_computes_the_same(void **state) {
         const size_t changes = all.count * all.address_count, pairs = changes * changes;
         for (size_t i = 0; i < changes; i++) try_pair(bytes, size, &all, i * changes + i, good, p, &found);
         uint64_t random = p + 1;
-        for (size_t i = 0; i < (every ? pairs : SAMPLE); i++) {
+        for (size_t i = 0; i < (every ? pairs : support_share(SAMPLE)); i++) {
             const size_t number = every ? i : (size_t)(support_random(&random) % pairs);
             if (!every || number / changes < number % changes)
                 try_pair(bytes, size, &all, number, good, p, &found);

@@ -19,7 +19,7 @@ static uint64_t setting(const char *name, uint64_t otherwise) {
 
 static void changed_records_do_no_harm(void **state) {
     (void)state;
-    const uint64_t runs = setting("OURO_FUZZ_RUNS", 3000), seed = setting("OURO_FUZZ_SEED", 1);
+    const uint64_t runs = setting("OURO_FUZZ_RUNS", support_share(3000)), seed = setting("OURO_FUZZ_SEED", 1);
     for (size_t c = 0; c < SUPPORT_PLAN_PROGRAMS; c++) {
         size_t size, reached[3] = {0};
         unsigned char *good = support_plan(support_plan_programs[c].text, false, &size);
@@ -51,7 +51,7 @@ static void changed_records_do_no_harm(void **state) {
  * inputs, one of which fails. */
 static void what_is_placed_anew_computes_the_same(void **state) {
     (void)state;
-    const uint64_t runs = setting("OURO_FUZZ_RUNS", 4000), seed = setting("OURO_FUZZ_SEED", 1);
+    const uint64_t runs = setting("OURO_FUZZ_RUNS", support_share(4000)), seed = setting("OURO_FUZZ_SEED", 1);
     for (size_t c = 0; c < SUPPORT_PLAN_PROGRAMS; c++) {
         size_t size, reached[4] = {0};
         const unsigned char *good = support_shared_plan(c, &size);
