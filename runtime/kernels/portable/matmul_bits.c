@@ -13,6 +13,7 @@
  * of the float product; the rows of x are their panels. With groups of the file's own (g_idx), a column is unpacked element by
  * element.
  */
+#include "runtime/kernels/portable/digit_row.h"
 #include "runtime/kernels/portable/digit_tiles.h"
 #include "runtime/kernels/portable/digits.h"
 #include "runtime/kernels/portable/kernels.h"
@@ -38,6 +39,7 @@ enum {
     FEW_ROWS = 8,
     FEWEST_NUMBERED = 4, /* of them, from which on products of bytes are worth unpacking weights, */
     FEWEST_BESIDE = 8,   /* and where a few could be split into digits */
+    LONG_DEPTH = 1024,   /* of one row with small blocks, for digit_row.h: as measured */
     MOST_LANES = 16,     /* of any machine's groups for a few rows */
     TOGETHER = 4,        /* columns of a few rows */
     MANY_ROWS = 64,      /* of x, as panels at a time */
@@ -60,6 +62,7 @@ typedef struct bits_state {
     float levels[LEVELS];
     int lanes;                /* of the groups into which a few rows are split */
     bool shares;              /* sums of one row become shares of words: see columns_512 */
+    bool alone;               /* one row, whose columns are long enough for digit_row.h */
     rt_digit_product numbers; /* of many rows, as products of integers: its form says whether there are any */
     int64_t numbered;         /* rows of those, at a time */
     dots_function *several, *one;
@@ -259,6 +262,9 @@ static void choose_dots(bits_state *s, bool any_machine) {
     const bool formed = s->bits == 4 || (s->bits == 8 && digits < 3);
     s->form = (rt_digits_form){s->bits, digits == 2 && s->bits == 4 ? 3 : digits, s->block, s->blocks};
     if (!formed || s->levelled || s->zeros_real || !rt_digits_run_here(&s->form)) s->form.digits = 0;
+    s->alone =
+        s->rows == 1 && s->form.digits &&
+        (s->block >= 128 || (s->bits == 4 && s->block == 32 && !s->zeros_packed && s->depth >= LONG_DEPTH));
     s->several = s->levelled ? dots_levels_4 : s->bits == 2 ? dots_2_4 : s->bits == 4 ? dots_4_4 : dots_8_4;
     s->one = s->levelled ? dots_levels_1 : s->bits == 2 ? dots_2_1 : s->bits == 4 ? dots_4_1 : dots_8_1;
 #ifdef OURO_MATMUL_BITS_512_H
@@ -344,6 +350,12 @@ static void columns_of_digits(const bits_context *c, int64_t begin, int64_t end)
     const rt_digits_weights weights = {c->weights, c->scales, c->zeros};
     rt_digits_row rows[FEW_ROWS];
     int64_t count = 0;
+    if (s->alone && c->coded) {
+        const rt_digit_row_weights of_row = {c->weights, c->scales, c->zeros, s->blocks, s->shift};
+        rt_digit_row_columns(c->split, (rt_digit_row_form){s->bits, s->form.digits}, c->sums, &of_row, begin,
+                             end, c->bias, c->y);
+        return;
+    }
     for (int64_t row = 0; row < s->rows; row++) {
         if (!c->digits[row]) continue;
         rows[count++] = (rt_digits_row){c->split + row * s->split_row, c->y + row * s->columns};
@@ -412,10 +424,14 @@ static void split_rows(bits_context *c) {
         const float *from = c->x + row * s->depth;
         float *to = c->split + row * s->split_row;
         float *sums = c->sums + row * s->blocks;
-        c->digits[row] = s->form.digits && rt_digits_split(&s->form, from, s->depth, to);
+        c->digits[row] =
+            s->alone
+                ? rt_digit_row_split(from, s->depth, (rt_digit_row_form){s->bits, s->form.digits},
+                                     s->split_row * (int64_t)sizeof *to / rt_digit_row_group(s->bits), to)
+                : s->form.digits && rt_digits_split(&s->form, from, s->depth, to);
         c->coded = c->coded && c->digits[row];
         if (!c->digits[row]) split_row(s, factors, from, to);
-        for (int64_t b = 0; b < s->blocks && !c->digits[row]; b++) {
+        for (int64_t b = 0; b < s->blocks && (!c->digits[row] || (s->alone && s->zeros_packed)); b++) {
             const int64_t rest = s->depth - b * s->block;
             float sum = sum_of_row(from + b * s->block, rest < s->block ? rest : s->block);
             if (s->shares) sum *= -zero_of(c, 0, b) / (float)(s->block_bytes / 4);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_digit_tiles.c: many rows times weights of 4 and 8 bits as products of integers, beside sums in double: how far off they may be, the same bits
  * in every form and however the work is dealt out; and MatMulNBits on top of them, with a few rows too (digits.h). */
+#include "runtime/kernels/portable/digit_row.h"
 #include "runtime/kernels/portable/digit_tiles.h"
 #include "runtime/kernels/portable/digits.h"
 #include "tests/support/application.h"
@@ -265,6 +266,48 @@ static void few_rows_in_digits(void **state) {
     }
 }
 
+/* A row by itself (digit_row.h), with columns cut in two and whole. */
+static void one_row_in_digits(void **state) {
+    (void)state;
+    uint64_t seed = 21;
+    for (int round = 0; round < 80; round++) {
+        const int bits = round % 2 ? 8 : 4, digits = round / 2 % 2 ? 1 : bits == 4 ? 3 : 2;
+        product p = {.rows = 1,
+                     .depth = random_range(&seed, 1, round % 7 ? 300 : 3000),
+                     .columns = random_range(&seed, 1, 40),
+                     .block = 16 << random_range(&seed, 0, 5),
+                     .bits = bits};
+        const rt_digit_row_form form = {bits, digits};
+        int shift = 0;
+        if (!rt_digits_run_here(&(rt_digits_form){bits, digits, p.block, 1})) return;
+        product_begin(&p, round / 4 % 2 * 2, &seed);
+        while (INT64_C(8) << shift < p.block * bits) shift++;
+        const int64_t group = rt_digit_row_group(bits), bytes = p.blocks * p.block * bits / 8,
+                      groups = (bytes + RT_DIGITS_WEIGHTS - 1) / RT_DIGITS_WEIGHTS,
+                      split = random_range(&seed, 0, p.columns);
+        char *numbers = allocated((size_t)(groups * group));
+        float *sums = allocated((size_t)p.blocks * sizeof *sums),
+              *y = allocated((size_t)p.columns * sizeof *y),
+              *parts = allocated((size_t)p.columns * sizeof *y);
+        for (int64_t b = 0; b < p.blocks; b++) {
+            sums[b] = 0;
+            for (int64_t k = b * p.block; k < (b + 1) * p.block && k < p.depth; k++) sums[b] += p.x[k];
+        }
+        const rt_digit_row_weights weights = {p.codes, p.scales, p.packed_zeros, p.blocks, shift};
+        assert_true(rt_digit_row_split(p.x, p.depth, form, groups, numbers));
+        rt_digit_row_columns(numbers, form, sums, &weights, 0, p.columns, p.bias, y);
+        rt_digit_row_columns(numbers, form, sums, &weights, split, p.columns, p.bias, parts);
+        rt_digit_row_columns(numbers, form, sums, &weights, 0, split, p.bias, parts);
+        assert_memory_equal(y, parts, (size_t)p.columns * sizeof *y);
+        if (!p.packed_zeros) check_near(&p, digits, p.block, y, (uint64_t)round);
+        free(numbers);
+        free(sums);
+        free(y);
+        free(parts);
+        product_end(&p);
+    }
+}
+
 /* ---- MatMulNBits ----------------------------------------------------------------------------------------- */
 
 /* The result of the operator; `level` is its accuracy level, or -1: weights are our own. */
@@ -408,6 +451,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_in_every_form),   cmocka_unit_test(no_numbers),
         cmocka_unit_test(small_integers_are_exact), cmocka_unit_test(operators_at_every_level),
-        cmocka_unit_test(few_rows_in_digits),       cmocka_unit_test(operators_without_numbers)};
+        cmocka_unit_test(few_rows_in_digits),       cmocka_unit_test(one_row_in_digits),
+        cmocka_unit_test(operators_without_numbers)};
     return cmocka_run_group_tests_name("digit_tiles", tests, NULL, NULL);
 }
