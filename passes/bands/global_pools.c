@@ -6,6 +6,7 @@
  */
 #include "passes/bands/global_pools.h"
 #include "passes/bands/row_maps.h"
+#include "runtime/kernels/table.h"
 
 enum { IMAGE_RANK = BAND_AXIS + 2 };
 
@@ -32,31 +33,52 @@ static bool is_split(const ir_node *node, bool same_bits) {
            (!same_bits && (node->code == OP_GLOBAL_AVERAGE_POOL || is_mean_of_map(node)));
 }
 
-/* A pool of each row of what the node reads. */
-static ir_value *pool_rows(ir_node *node) {
-    ir_value *map = ir_input(node, 0);
-    const int64_t kernel[] = {1, map->type.shape.dims[BAND_AXIS + 1]}, strides[] = {1, 1},
-                  pads[] = {0, 0, 0, 0};
+static op_code pool_of(const ir_node *node) {
+    return node->code == OP_GLOBAL_MAX_POOL ? OP_MAX_POOL : OP_AVERAGE_POOL;
+}
+
+/* The attributes of a pool of each row of a map this wide. */
+static bool set_window(ir_module *module, int64_t width, op_attributes *attributes) {
+    const int64_t kernel[] = {1, width}, strides[] = {1, 1}, pads[] = {0, 0, 0, 0};
     const op_attribute items[] = {
         {.name = "kernel_shape", .kind = OP_ATTRIBUTE_INTS, .count = 2, .as.integers = kernel},
         {.name = "strides", .kind = OP_ATTRIBUTE_INTS, .count = 2, .as.integers = strides},
         {.name = "pads", .kind = OP_ATTRIBUTE_INTS, .count = 4, .as.integers = pads}};
-    op_attributes attributes = {0};
     for (size_t i = 0; i < sizeof items / sizeof *items; i++)
-        if (!ir_attribute_set(node->graph->module, &attributes, &items[i])) return NULL;
-    ir_node *rows =
-        ir_node_new(node->graph, node, node->code == OP_GLOBAL_MAX_POOL ? OP_MAX_POOL : OP_AVERAGE_POOL,
-                    node->name, node->path, attributes, 1, &map);
-    op_type type = map->type;
-    type.shape.dims[BAND_AXIS + 1] = 1;
-    return rows ? ir_node_add_output(rows, map->name, &type) : NULL;
+        if (!ir_attribute_set(module, attributes, &items[i])) return false;
+    return true;
 }
 
-bool band_split_global_pools(ir_graph *graph, bool same_bits) {
-    for (ir_node *node = graph->first; node; node = node->next) {
-        if (!is_split(node, same_bits)) continue;
-        ir_value *rows = pool_rows(node);
-        if (!rows || !ir_node_set_input(node, 0, rows)) return false;
-    }
+/* Whether a kernel pools the rows of the map as it lies: one that reads blocks of channels is not in every build. */
+static bool has_kernel(const ir_node *node, const op_attributes *attributes, const op_type *rows,
+                       const rt_environment *environment) {
+    const op_tensor map = {.type = ir_input(node, 0)->type};
+    op_tensor result = {.type = *rows};
+    const op_call call = {.code = pool_of(node),
+                          .attributes = *attributes,
+                          .input_count = 1,
+                          .inputs = &map,
+                          .output_count = 1,
+                          .outputs = &result};
+    return rt_kernel_select(&call, environment) != NULL;
+}
+
+/* The node reads a pool of each row of what it read, where there is a kernel for that. False when memory runs out. */
+static bool split(ir_node *node, const rt_environment *environment) {
+    ir_value *map = ir_input(node, 0);
+    op_attributes attributes = {0};
+    op_type type = map->type;
+    type.shape.dims[BAND_AXIS + 1] = 1;
+    if (!set_window(node->graph->module, map->type.shape.dims[BAND_AXIS + 1], &attributes)) return false;
+    if (!has_kernel(node, &attributes, &type, environment)) return true;
+    ir_node *pool =
+        ir_node_new(node->graph, node, pool_of(node), node->name, node->path, attributes, 1, &map);
+    ir_value *rows = pool ? ir_node_add_output(pool, map->name, &type) : NULL;
+    return rows && ir_node_set_input(node, 0, rows);
+}
+
+bool band_split_global_pools(ir_graph *graph, const rt_environment *environment) {
+    for (ir_node *node = graph->first; node; node = node->next)
+        if (is_split(node, environment->portable_only) && !split(node, environment)) return false;
     return true;
 }

@@ -4,10 +4,11 @@
 #define OURO_GLOBAL_POOLS_H
 
 #include "ir/ir.h"
+#include "runtime/kernels/base/kernel.h"
 
 /* Global pools of the graph, and means over its rows and columns, read one number a row, which a pool of windows as wide as the
  * map has made: that can be done band by band, so that the map need not be whole. Averages are summed in another order so: not
- * where the `same_bits` are wanted. False when memory runs out. */
-bool band_split_global_pools(ir_graph *graph, bool same_bits);
+ * where the same bits are wanted (portable_only). A map that lies as no kernel pools its rows stays whole. False when memory runs out. */
+bool band_split_global_pools(ir_graph *graph, const rt_environment *environment);
 
 #endif

@@ -48,7 +48,7 @@ static base_status prepare(pass_context *context, size_t bound) {
     base_arena_init(&arena, context->scratch->allocator);
     const bool fine = band_gather_shuffles(graph) && band_tokens_to_rows(graph) &&
                       band_heads_by_tokens(graph, bound / 4) &&
-                      band_split_global_pools(graph, context->options->environment.portable_only) &&
+                      band_split_global_pools(graph, &context->options->environment) &&
                       band_gather_resized_rows(graph, &context->options->environment, &arena);
     base_arena_free(&arena);
     return fine ? BASE_OK : base_fail_memory(context->report);
