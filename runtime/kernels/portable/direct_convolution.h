@@ -18,7 +18,7 @@ typedef struct rt_direct {
     size_t packed_bytes;
     bool bias, residual;
     rt_activation activation;
-    bool limits; /* the activation is done with those of the tiles */
+    bool finished; /* tiles apply the activation */
     /* Once the extents of images are known: */
     int64_t image_step,
         group_step; /* floats from an image to the next, from one group's channels to the next one's */

@@ -15,7 +15,8 @@ enum {
     LANES = RT_DIRECT_LANES,
     DIMENSIONS = RT_DIRECT_DIMENSIONS,
     PAGE = 4096,
-    NEAR_FLOATS = 1 << 17 /* of points and of their results, that stay in the second cache */
+    NEAR_FLOATS = 1 << 17, /* of points and of their results, that stay in the second cache */
+    NEAREST_FLOATS = 4096  /* of results to which an activation is applied afterwards */
 };
 
 static int64_t least(int64_t a, int64_t b) {
@@ -43,7 +44,7 @@ typedef struct line {
 
 /* ---- panels -------------------------------------------------------------------------------------------- */
 
-/* What is no limit is applied to results that have just been written. Lanes that pad a block stay zero. */
+/* What tiles do not apply is applied to results that have just been written. Lanes that pad a block stay zero. */
 static void activate(const rt_direct *s, const rt_direct_panels *range, float *y, int64_t y_point,
                      int64_t count) {
     const int64_t first = range->first * LANES, filters = least(range->end * LANES, s->filters) - first;
@@ -122,7 +123,7 @@ static void run_panels(const rt_direct *s, const rt_direct_panels *range, rt_dir
         if (row.bias) row.bias += most * LANES;
         if (row.residual) row.residual += most * s->tiles.y_panel;
     }
-    if (!s->limits) activate(s, range, y, row.y_point, count);
+    if (!s->finished) activate(s, range, y, row.y_point, count);
 }
 
 static void run_line(const line *points) {
@@ -196,7 +197,8 @@ static void find_runs(const rt_direct *s, box *of) {
 static void run_box(const rt_direct_job *job, const rt_direct_panels *range, int64_t image, const box *of) {
     const rt_direct *s = job->shape;
     const int along = of->end[1] - of->first[1] > of->end[2] - of->first[2] ? 1 : 2, across = 3 - along;
-    const int64_t near = NEAR_FLOATS / (s->channels + (range->end - range->first) * LANES),
+    const int64_t filters = (range->end - range->first) * LANES,
+                  near = s->finished ? NEAR_FLOATS / (s->channels + filters) : NEAREST_FLOATS / filters,
                   most = near < RT_DIRECT_MORE_POINTS ? RT_DIRECT_MORE_POINTS : near;
     line points = {.job = job, .range = range, .image = image, .along = along, .of = of};
     for (int64_t i = of->first[0]; i < of->end[0]; i++) {

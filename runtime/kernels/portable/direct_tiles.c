@@ -30,7 +30,7 @@ typedef struct ends {
     __mmask16 there[MOST_PANELS]; /* filters */
     int64_t y_point, y_panel;
     float low, high;
-    bool padded;
+    bool gated, padded;
 } ends;
 
 AVX512 INLINE ends ends_of(const rt_direct_row *row, int panels) {
@@ -39,7 +39,8 @@ AVX512 INLINE ends ends_of(const rt_direct_row *row, int panels) {
                .y_panel = s->y_panel,
                .low = s->low,
                .high = s->high,
-               .padded = row->padded};
+               .padded = row->padded,
+               .gated = s->gated};
     _Pragma("GCC unroll 4") for (int v = 0; v < panels; v++) {
         of.there[v] = rt_first_lanes_16(row->filters - v * LANES);
         of.bias[v] = _mm512_setzero_ps();
@@ -73,6 +74,18 @@ INLINE const float *third(const float *from, int64_t apart) {
     return from;
 }
 
+/* HardSwish: x times x / 6 + 1 / 2, which is limited to [0, 1]. */
+AVX512 INLINE void gate(int points, int panels, __m512 (*sums)[MOST_PANELS]) {
+    const __m512 zero = _mm512_setzero_ps(), one = _mm512_set1_ps(1), sixth = _mm512_set1_ps(1.0f / 6),
+                 half = _mm512_set1_ps(0.5f);
+    _Pragma("GCC unroll 24") for (int p = 0; p < points; p++) {
+        _Pragma("GCC unroll 4") for (int v = 0; v < panels; v++) {
+            const __m512 part = _mm512_fmadd_ps(sums[p][v], sixth, half);
+            sums[p][v] = _mm512_mul_ps(sums[p][v], _mm512_min_ps(one, _mm512_max_ps(zero, part)));
+        }
+    }
+}
+
 AVX512 INLINE void finish(const ends *of, const float *residual, float *y, int points, int panels,
                           __m512 (*sums)[MOST_PANELS]) {
     _Pragma("GCC unroll 4") for (int v = 0; v < panels && residual; v++) {
@@ -83,7 +96,8 @@ AVX512 INLINE void finish(const ends *of, const float *residual, float *y, int p
             if (p % 3 == 2) from = third(from, of->y_point);
         }
     }
-    limit(of, points, panels, sums);
+    if (of->gated) gate(points, panels, sums);
+    else limit(of, points, panels, sums);
     _Pragma("GCC unroll 4") for (int v = 0; v < panels; v++) {
         const bool whole = of->there[v] == 0xffff;
         const __mmask16 written = of->padded ? 0xffff : of->there[v];
@@ -123,6 +137,11 @@ AVX512 INLINE void begin(const ends *of, const float *y, int points, int panels,
             _mm512_fmadd_ps(seen, _mm512_loadu_ps(weights + v * step), sums[p][v]);                          \
     }
 
+/* Asks for the weights of the panels after these, which are read next: those that no cache holds come while others are multiplied. */
+#define ASK_AHEAD                                                                                            \
+    _Pragma("GCC unroll 4") for (int v = 0; v < panels; v++)                                                 \
+        __builtin_prefetch(weights + (panels + v) * step, 0, 2);
+
 /* One address leads to three points: there are no registers for one each. */
 AVX512 INLINE void make(const rt_direct_row *row, int points, int panels) {
     const int64_t parts = row->shape->parts, step = row->shape->panel_floats, part_step = row->part_step,
@@ -148,6 +167,7 @@ AVX512 INLINE void make(const rt_direct_row *row, int points, int panels) {
                 const float *weights = of_part + runs[run].first * depth * LANES;
                 for (; place < end; place++, weights += LANES) {
                     const int64_t here = *place;
+                    ASK_AHEAD
                     ADD_PRODUCTS(*address(at[p / 3], p % 3 * apart + here))
                 }
             }
@@ -181,6 +201,7 @@ AVX512 INLINE void make_spots(const rt_direct_row *row, const rt_direct_spots *s
             _Pragma("GCC unroll 14") for (int p = 0; p < points; p++) at[p] =
                 seen_or_zeros(visible >> p & 1, address(spots->points[p], offset));
             for (int64_t k = 0; k < depth; k++, weights += LANES) {
+                ASK_AHEAD
                 ADD_PRODUCTS(at[p][k])
             }
         }

@@ -27,7 +27,8 @@ typedef struct rt_direct_shape {
     int64_t
         panel_floats; /* of the weights of 16 filters: [part][element of the window][channel of the part][filter] */
     int64_t y_panel; /* floats of the result from 16 filters to the next */
-    float low, high; /* results are limited to */
+    float low, high; /* results are limited to; or */
+    bool gated;      /* HardSwish is applied to them */
 } rt_direct_shape;
 
 /* Elements of a window that follow one another: [first, end). */
