@@ -82,6 +82,12 @@ static inline int64_t op_layout_block(op_layout layout) {
     return layout == OP_LAYOUT_NC8 ? 8 : layout == OP_LAYOUT_NC16 ? 16 : 1;
 }
 
+/* A layout pads so many channels to no more than 5/4: more costs memory and time. */
+static inline bool op_layout_is_cheap(op_layout layout, int64_t channels) {
+    const int64_t together = op_layout_block(layout);
+    return (channels + together - 1) / together * together * 4 <= channels * 5;
+}
+
 typedef struct op_shape {
     int32_t rank; /* -1: not known */
     int64_t dims[OP_MAX_RANK];

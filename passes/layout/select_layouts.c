@@ -65,10 +65,7 @@ static ir_value *in_layout(layouter *l, ir_value *value, op_layout layout, ir_no
 /* The layout pads this shape to at most 5/4. */
 static bool is_cheap(const op_shape *shape, op_layout layout) {
     if (layout == OP_LAYOUT_ROW_MAJOR || layout == OP_LAYOUT_NHWC) return true;
-    int64_t block = op_layout_block(layout);
-    if (shape->rank < 2 || shape->dims[1] <= 0) return false;
-    int64_t padded = (shape->dims[1] + block - 1) / block * block;
-    return 4 * padded <= 5 * shape->dims[1];
+    return shape->rank >= 2 && shape->dims[1] > 0 && op_layout_is_cheap(layout, shape->dims[1]);
 }
 
 /* A call like the node's with other layouts. */

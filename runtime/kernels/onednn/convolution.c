@@ -272,12 +272,6 @@ static bool accepts(const op_call *given, const rt_environment *environment) {
     return true;
 }
 
-/* A layout of blocks pads these channels to no more than 5/4. */
-static bool is_cheap(op_layout layout, int64_t channels) {
-    const int64_t block = op_layout_block(layout);
-    return (channels + block - 1) / block * block * 4 <= channels * 5;
-}
-
 /* Groups that do not fill blocks are products of row-major matrices, which the portable kernel multiplies faster than oneDNN
  * convolves them; and what comes after them, channel by channel, stays as it lies, instead of being reordered to and fro (measured by
  * tests/bench/bench_kernels.c). */
@@ -322,8 +316,8 @@ static bool prefer(const op_call *given, const rt_environment *environment, rt_p
         const bool image =
             candidates[i].from == OP_LAYOUT_ROW_MAJOR && candidates[i].to != OP_LAYOUT_ROW_MAJOR;
         if (image && call->inputs[0].type.shape.dims[1] > IMAGE_CHANNELS) continue;
-        if (!is_cheap(candidates[i].from, call->inputs[0].type.shape.dims[1]) ||
-            !is_cheap(candidates[i].to, call->outputs[0].type.shape.dims[1])) {
+        if (!op_layout_is_cheap(candidates[i].from, call->inputs[0].type.shape.dims[1]) ||
+            !op_layout_is_cheap(candidates[i].to, call->outputs[0].type.shape.dims[1])) {
             continue;
         }
         lie.from = candidates[i].from;

@@ -164,11 +164,6 @@ typedef struct output_row {
     rt_gate_512 gate; /* else, where it is a gate, with this */
 } output_row;
 
-/* Before the first pixel of a row no element is read, but its address is computed. */
-INLINE const float *address(const float *from, int64_t floats) {
-    return (const float *)((uintptr_t)from + (uintptr_t)(floats * (int64_t)sizeof *from));
-}
-
 AVX512 INLINE void activate(const output_row *row, int together, __m512 *sums) {
     const __m512 one = _mm512_set1_ps(1), zero = _mm512_setzero_ps();
     const rt_activation_kind kind = row->activation->kind;
@@ -200,7 +195,7 @@ AVX512 INLINE void add_all(const output_row *row, int kernel, int together, bool
     _Pragma("GCC unroll 12") for (int i = 0; i < together + kernel - 1; i++) {
         seen[i] = whole ? _mm512_loadu_ps(from) : _mm512_maskz_loadu_ps(row->channels, from);
         __asm__("" : "+v"(seen[i])); /* read once: GCC would rather read it again for each sum */
-        from = address(from, row->pixel);
+        from = rt_address(from, row->pixel);
         __asm__(
             ""
             : "+r"(
@@ -218,7 +213,7 @@ AVX512 INLINE void add_each(const output_row *row, int kernel, int stride, int t
                             __m512 *sums) {
     const int64_t width = row->width;
     _Pragma("GCC unroll 19") for (int i = 0; i < (together - 1) * stride + kernel;
-                                  i++, from = address(from, row->pixel)) {
+                                  i++, from = rt_address(from, row->pixel)) {
         __asm__("" : "+r"(from));
         if (checked && (left + i < 0 || left + i >= width)) continue;
         __m512 seen = whole ? _mm512_loadu_ps(from) : _mm512_maskz_loadu_ps(row->channels, from);
@@ -235,7 +230,7 @@ AVX512 INLINE void make_tile(const output_row *row, int kernel, int stride, int 
                              bool whole, int64_t column) {
     __m512 sums[TOGETHER], weights[MOST_KERNEL];
     const int64_t left = column * stride - row->left, pixel = row->pixel, width = row->width;
-    const float *line = address(row->x, ((row->top + row->first) * width + left) * pixel);
+    const float *line = rt_address(row->x, ((row->top + row->first) * width + left) * pixel);
     const float *of_line = row->weights + row->first * kernel * LANES;
     _Pragma("GCC unroll 8") for (int t = 0; t < together; t++) sums[t] = row->bias;
     for (int64_t k = row->first; k < row->end; k++) {
@@ -244,7 +239,7 @@ AVX512 INLINE void make_tile(const output_row *row, int kernel, int stride, int 
             _mm512_loadu_ps(of_line + j * LANES);
         if (stride == 1 && !checked) add_all(row, kernel, together, whole, from, weights, sums);
         else add_each(row, kernel, stride, together, checked, whole, left, from, weights, sums);
-        line = address(line, width * pixel);
+        line = rt_address(line, width * pixel);
         of_line += kernel * LANES;
     }
     float *y = row->y + column * pixel;

@@ -15,7 +15,6 @@
  * of threads.
  */
 #include "runtime/kernels/portable/direct_convolution.h"
-#include "ir/operators/window.h"
 #include "runtime/kernels/portable/cost.h"
 #include <math.h>
 #include <string.h>
@@ -52,8 +51,8 @@ static bool find_parts(rt_direct *s) {
     tiles->last = s->channels - (tiles->parts - 1) * most;
     tiles->taps = 1;
     for (int i = 0; i < DIMENSIONS; i++) {
-        if (s->kernel[i] < 1 || s->kernel[i] > RT_DIRECT_TAPS) return false;
-        tiles->taps *= s->kernel[i];
+        if (s->window.kernel[i] < 1 || s->window.kernel[i] > RT_DIRECT_TAPS) return false;
+        tiles->taps *= s->window.kernel[i];
     }
     size_t bytes = LANES * sizeof(float);
     if (tiles->taps > RT_DIRECT_TAPS || !base_size_multiply(bytes, (size_t)s->channels, &bytes) ||
@@ -67,15 +66,7 @@ static bool find_parts(rt_direct *s) {
 static bool read_window(const op_call *call, rt_direct *s) {
     op_window window;
     if (op_window_read(call, call->inputs[1].type.shape.dims + 2, &window, NULL) != BASE_OK) return false;
-    const op_window three = op_window_of_three(&window);
-    for (int i = 0; i < DIMENSIONS; i++) {
-        s->input[i] = three.input[i];
-        s->output[i] = three.output[i];
-        s->kernel[i] = three.kernel[i];
-        s->stride[i] = three.stride[i];
-        s->dilation[i] = three.dilation[i];
-        s->before[i] = three.before[i];
-    }
+    s->window = op_window_of_three(&window);
     return true;
 }
 
@@ -127,15 +118,10 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
            (!shape.residual || call->inputs[3].type.layout == shape.to);
 }
 
-/* A layout of blocks pads these channels to no more than 5/4. */
-static bool is_cheap(op_layout layout, int64_t channels) {
-    const int64_t block = op_layout_block(layout);
-    return (channels + block - 1) / block * block * 4 <= channels * 5;
-}
-
 /* oneDNN's take up to a sixth less time for windows in space, and for those whose elements lie far apart. */
 static bool is_usual(const rt_direct *s) {
-    return s->kernel[0] == 1 && s->dilation[1] <= NEAR_ELEMENTS && s->dilation[2] <= NEAR_ELEMENTS;
+    return s->window.kernel[0] == 1 && s->window.dilation[1] <= NEAR_ELEMENTS &&
+           s->window.dilation[2] <= NEAR_ELEMENTS;
 }
 
 /* What has its channels innermost keeps them there; else blocks of 16, which let a Concat along the channels be a view. Blocks that would
@@ -151,8 +137,8 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
     rt_direct shape;
     if (!rt_has_wide_vectors(environment) || !call->inputs[1].data || call->code != OP_CONV) return false;
     for (size_t i = preference->inputs[0] == OP_LAYOUT_NHWC ? 0 : 1; i < sizeof forms / sizeof *forms; i++) {
-        if (!is_cheap(forms[i].from, call->inputs[0].type.shape.dims[1]) ||
-            !is_cheap(forms[i].to, call->outputs[0].type.shape.dims[1]) ||
+        if (!op_layout_is_cheap(forms[i].from, call->inputs[0].type.shape.dims[1]) ||
+            !op_layout_is_cheap(forms[i].to, call->outputs[0].type.shape.dims[1]) ||
             !read_kind(call, forms[i].from, forms[i].to, &shape) || !is_usual(&shape))
             continue;
         *preference = (rt_preference){.inputs = {forms[i].from, OP_LAYOUT_PACKED}, .output = forms[i].to};
@@ -278,7 +264,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
                          .residual = shape->residual ? inputs[3].data : NULL,
                          .y = outputs[0].data,
                          .finite = *last_of(shape, inputs[1].data) != 1};
-    const int64_t points = shape->images * rt_direct_product(shape->output);
+    const int64_t points = shape->images * rt_direct_product(shape->window.output);
     const double work = (double)points * (double)(shape->groups * shape->filters) *
                         (double)(shape->channels * shape->tiles.taps);
     if (points == 0) return BASE_OK;
@@ -291,14 +277,15 @@ static bool read_extents(const op_call *call, const rt_environment *environment,
     if (!accepts(call, environment) || !read_packed(call, s) || s->images < 0) return false;
     bool single = s->tiles.taps == 1;
     for (int d = 0; d < DIMENSIONS; d++) {
-        if (s->input[d] < 0 || s->output[d] < 0) return false;
-        single &= s->stride[d] == 1 && s->before[d] == 0 && s->output[d] == s->input[d];
+        if (s->window.input[d] < 0 || s->window.output[d] < 0) return false;
+        single &=
+            s->window.stride[d] == 1 && s->window.before[d] == 0 && s->window.output[d] == s->window.input[d];
     }
     const bool maps = maps_are_read(s), innermost = s->from == OP_LAYOUT_NHWC,
                to_blocks = s->to == OP_LAYOUT_NC16;
-    const int64_t channels = s->groups * s->channels, pixels = rt_direct_product(s->input),
+    const int64_t channels = s->groups * s->channels, pixels = rt_direct_product(s->window.input),
                   filters = s->groups * s->filters, panels = rt_direct_panel_count(s),
-                  points = rt_direct_product(s->output);
+                  points = rt_direct_product(s->window.output);
     s->pixel = maps ? 1 : innermost ? channels : LANES;
     s->channels_step = innermost ? RT_DIRECT_DEPTH : pixels * s->pixel;
     s->image_step = pixels * (maps || innermost ? channels : (channels + LANES - 1) / LANES * LANES);
@@ -308,9 +295,9 @@ static bool read_extents(const op_call *call, const rt_environment *environment,
     s->y_image_step = points * (to_blocks ? s->groups * panels * LANES : filters);
     s->y_group_step = to_blocks ? panels * s->tiles.y_panel : s->filters;
     for (int d = 0; d < DIMENSIONS && single; d++) /* which see each point in turn: they are one row */
-        s->input[d] = s->output[d] = d == DIMENSIONS - 1 ? points : 1;
-    s->spots = !single && !maps && s->tiles.depth >= MANY_CHANNELS && s->output[2] <= SHORT_ROW &&
-               s->dilation[1] <= NEAR_ELEMENTS && s->dilation[2] <= NEAR_ELEMENTS;
+        s->window.input[d] = s->window.output[d] = d == DIMENSIONS - 1 ? points : 1;
+    s->spots = !single && !maps && s->tiles.depth >= MANY_CHANNELS && s->window.output[2] <= SHORT_ROW &&
+               s->window.dilation[1] <= NEAR_ELEMENTS && s->window.dilation[2] <= NEAR_ELEMENTS;
     return true;
 }
 
@@ -319,10 +306,11 @@ static void fill_tables(rt_direct *s, int64_t *offsets) {
     const rt_direct_shape *tiles = &s->tiles;
     int64_t *places = offsets + tiles->taps, *last = places + tiles->taps * tiles->depth;
     for (int64_t t = 0; t < tiles->taps; t++) {
-        const int64_t at[] = {t / s->kernel[2] / s->kernel[1], t / s->kernel[2] % s->kernel[1],
-                              t % s->kernel[2]};
+        const int64_t at[] = {t / s->window.kernel[2] / s->window.kernel[1],
+                              t / s->window.kernel[2] % s->window.kernel[1], t % s->window.kernel[2]};
         int64_t place = 0;
-        for (int d = 0; d < DIMENSIONS; d++) place = place * s->input[d] + at[d] * s->dilation[d];
+        for (int d = 0; d < DIMENSIONS; d++)
+            place = place * s->window.input[d] + at[d] * s->window.dilation[d];
         offsets[t] = place * s->pixel;
         for (int64_t c = 0; c < tiles->depth; c++) places[t * tiles->depth + c] = place * s->pixel + c;
         for (int64_t c = 0; c < tiles->last; c++) last[t * tiles->last + c] = place * s->pixel + c;

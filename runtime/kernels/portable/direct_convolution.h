@@ -3,6 +3,7 @@
 #ifndef OURO_DIRECT_CONVOLUTION_H
 #define OURO_DIRECT_CONVOLUTION_H
 
+#include "ir/operators/window.h"
 #include "runtime/kernels/portable/activation.h"
 #include "runtime/kernels/portable/direct_tiles.h"
 #include "runtime/kernels/portable/kernels.h"
@@ -12,8 +13,7 @@ enum { RT_DIRECT_DIMENSIONS = 3 };
 typedef struct rt_direct {
     rt_direct_shape tiles;
     int64_t images, channels, filters, groups; /* channels and filters of one group */
-    int64_t input[RT_DIRECT_DIMENSIONS], output[RT_DIRECT_DIMENSIONS], kernel[RT_DIRECT_DIMENSIONS];
-    int64_t stride[RT_DIRECT_DIMENSIONS], dilation[RT_DIRECT_DIMENSIONS], before[RT_DIRECT_DIMENSIONS];
+    op_window window;                          /* of three dimensions */
     op_layout from, to;
     size_t packed_bytes;
     bool bias, residual;
@@ -49,11 +49,6 @@ static inline int64_t rt_direct_panel_count(const rt_direct *s) {
 
 static inline int64_t rt_direct_product(const int64_t extents[RT_DIRECT_DIMENSIONS]) {
     return extents[0] * extents[1] * extents[2];
-}
-
-/* Beside an image nothing is read, but addresses are computed. */
-static inline const float *rt_direct_address(const float *from, int64_t floats) {
-    return (const float *)((uintptr_t)from + (uintptr_t)(floats * (int64_t)sizeof *from));
 }
 
 /* What is dealt out to threads: rows of results, or tiles of points where there is one row. */

@@ -9,6 +9,7 @@
  * through all rows, each of which is told where it is and what it sees; what lies beside the image is zeros.
  */
 #include "runtime/kernels/portable/direct_convolution.h"
+#include "runtime/kernels/portable/lanes.h"
 #include <string.h>
 
 enum {
@@ -70,7 +71,7 @@ static void run_tiles(rt_direct_row row, int64_t panels, int64_t count, int64_t 
                   done = larger * (points + 1);
     row.times = larger;
     if (larger) rt_direct_function_for(points + 1, panels, false)(&row, NULL);
-    row.x = rt_direct_address(row.x, done * row.apart);
+    row.x = rt_address(row.x, done * row.apart);
     row.y += done * row.y_point;
     if (row.residual) row.residual += done * row.y_point;
     row.times = tiles - larger;
@@ -129,17 +130,17 @@ static void run_panels(const rt_direct *s, const rt_direct_panels *range, rt_dir
 static void run_line(const line *points) {
     const rt_direct_job *job = points->job;
     const rt_direct *s = job->shape;
-    int64_t place = 0, point = 0, apart = s->stride[points->along], y_apart = 1;
+    int64_t place = 0, point = 0, apart = s->window.stride[points->along], y_apart = 1;
     for (int d = 0; d < DIMENSIONS; d++) {
-        place = place * s->input[d] + points->at[d] * s->stride[d] - s->before[d];
-        point = point * s->output[d] + points->at[d];
+        place = place * s->window.input[d] + points->at[d] * s->window.stride[d] - s->window.before[d];
+        point = point * s->window.output[d] + points->at[d];
         if (d <= points->along) continue;
-        apart *= s->input[d];
-        y_apart *= s->output[d];
+        apart *= s->window.input[d];
+        y_apart *= s->window.output[d];
     }
     rt_direct_row row = row_at(job, points->range, points->image, point);
-    row.x = rt_direct_address(job->x, points->image * s->image_step + points->range->group * s->group_step +
-                                          place * s->pixel);
+    row.x = rt_address(job->x, points->image * s->image_step + points->range->group * s->group_step +
+                                   place * s->pixel);
     row.apart = apart * s->pixel;
     row.y_point *= y_apart;
     row.runs = points->of->runs;
@@ -151,10 +152,10 @@ static void run_line(const line *points) {
 
 /* The elements of the window along dimension d that see the image from result number `at`. */
 static void find_seen(const rt_direct *s, int d, int64_t at, int64_t *first, int64_t *end) {
-    const int64_t begin = at * s->stride[d] - s->before[d], dilation = s->dilation[d],
-                  left = s->input[d] - begin, last = left > 0 ? (left + dilation - 1) / dilation : 0;
-    *first = begin < 0 ? least((-begin + dilation - 1) / dilation, s->kernel[d]) : 0;
-    *end = least(last, s->kernel[d]);
+    const int64_t begin = at * s->window.stride[d] - s->window.before[d], dilation = s->window.dilation[d],
+                  left = s->window.input[d] - begin, last = left > 0 ? (left + dilation - 1) / dilation : 0;
+    *first = begin < 0 ? least((-begin + dilation - 1) / dilation, s->window.kernel[d]) : 0;
+    *end = least(last, s->window.kernel[d]);
     if (*end < *first) *end = *first;
 }
 
@@ -166,9 +167,10 @@ static int64_t find_box(const rt_direct *s, int d, int64_t from, int64_t end, bo
         find_seen(s, d, to, &first, &last);
         if (first != of->element[d] || last != of->element_end[d]) break;
         /* Between the sides nothing changes before the last element reaches the end. */
-        if (first == 0 && last == s->kernel[d]) {
-            const int64_t furthest = s->input[d] - 1 - (s->kernel[d] - 1) * s->dilation[d] + s->before[d];
-            to = least(end, furthest / s->stride[d] + 1);
+        if (first == 0 && last == s->window.kernel[d]) {
+            const int64_t furthest = s->window.input[d] - 1 -
+                                     (s->window.kernel[d] - 1) * s->window.dilation[d] + s->window.before[d];
+            to = least(end, furthest / s->window.stride[d] + 1);
             break;
         }
     }
@@ -182,8 +184,8 @@ static void find_runs(const rt_direct *s, box *of) {
     of->run_count = 0;
     for (int64_t i = of->element[0]; i < of->element_end[0]; i++) {
         for (int64_t j = of->element[1]; j < of->element_end[1]; j++) {
-            const int64_t row = (i * s->kernel[1] + j) * s->kernel[2], first = row + of->element[2],
-                          end = row + of->element_end[2];
+            const int64_t row = (i * s->window.kernel[1] + j) * s->window.kernel[2],
+                          first = row + of->element[2], end = row + of->element_end[2];
             if (first == end) continue;
             if (of->run_count && of->runs[of->run_count - 1].end == first)
                 of->runs[of->run_count - 1].end = end;
@@ -243,16 +245,17 @@ typedef struct spot {
 static void enter_row(const rt_direct *s, spot *to) {
     to->place = 0;
     for (int d = 0; d < DIMENSIONS - 1; d++) {
-        to->place = (to->place + to->at[d] * s->stride[d] - s->before[d]) * s->input[d + 1];
+        to->place =
+            (to->place + to->at[d] * s->window.stride[d] - s->window.before[d]) * s->window.input[d + 1];
         find_seen(s, d, to->at[d], &to->first[d], &to->end[d]);
     }
-    to->place -= s->before[2];
+    to->place -= s->window.before[2];
 }
 
 static void next_spot(const rt_direct *s, spot *to) {
-    if (++to->at[2] < s->output[2]) return;
+    if (++to->at[2] < s->window.output[2]) return;
     to->at[2] = 0;
-    if (++to->at[1] == s->output[1]) {
+    if (++to->at[1] == s->window.output[1]) {
         to->at[1] = 0;
         to->at[0]++;
     }
@@ -264,7 +267,7 @@ static void see(const rt_direct *s, const spot *from, int p, uint32_t *visible) 
     for (int64_t i = from->first[0]; i < from->end[0]; i++)
         for (int64_t j = from->first[1]; j < from->end[1]; j++)
             for (int64_t k = from->first[2]; k < from->end[2]; k++)
-                visible[(i * s->kernel[1] + j) * s->kernel[2] + k] |= UINT32_C(1) << p;
+                visible[(i * s->window.kernel[1] + j) * s->window.kernel[2] + k] |= UINT32_C(1) << p;
 }
 
 /* One tile of `count` points of an image from `point` on. */
@@ -273,17 +276,17 @@ static void run_spots(const rt_direct_job *job, const rt_direct_panels *range, i
     const rt_direct *s = job->shape;
     const float *x = job->x + image * s->image_step + range->group * s->group_step;
     rt_direct_spots spots = {.offsets = s->offsets};
-    spot at = {.at = {point / s->output[2] / s->output[1], point / s->output[2] % s->output[1],
-                      point % s->output[2]}};
+    spot at = {.at = {point / s->window.output[2] / s->window.output[1],
+                      point / s->window.output[2] % s->window.output[1], point % s->window.output[2]}};
     enter_row(s, &at);
     for (int p = 0; p < count; p++) {
-        spots.points[p] = rt_direct_address(x, (at.place + at.at[2] * s->stride[2]) * s->pixel);
+        spots.points[p] = rt_address(x, (at.place + at.at[2] * s->window.stride[2]) * s->pixel);
         find_seen(s, 2, at.at[2], &at.first[2], &at.end[2]);
         see(s, &at, p, spots.visible);
         next_spot(s, &at);
     }
     rt_direct_row row = row_at(job, range, image, point);
-    row.apart = s->stride[2] * s->pixel;
+    row.apart = s->window.stride[2] * s->pixel;
     run_panels(s, range, row, &spots, count);
 }
 
@@ -293,25 +296,27 @@ static bool has_spots(const rt_direct_job *job) {
 }
 
 static int64_t points_of_spots(const rt_direct *s) {
-    return is_page_apart(s->stride[2] * s->pixel) ? RT_DIRECT_FEW_POINTS : RT_DIRECT_POINTS;
+    return is_page_apart(s->window.stride[2] * s->pixel) ? RT_DIRECT_FEW_POINTS : RT_DIRECT_POINTS;
 }
 
 /* ---- threads ------------------------------------------------------------------------------------------- */
 
 /* Results are dealt out to threads by rows, or by columns where there is one row. */
 static bool is_one_row(const rt_direct *s) {
-    return s->output[0] == 1 && s->output[1] == 1;
+    return s->window.output[0] == 1 && s->window.output[1] == 1;
 }
 
 int64_t rt_direct_units(const rt_direct *s) {
-    const int64_t most = points_of_spots(s), points = rt_direct_product(s->output);
-    return s->images * (s->spots || is_one_row(s) ? (points + most - 1) / most : s->output[0] * s->output[1]);
+    const int64_t most = points_of_spots(s), points = rt_direct_product(s->window.output);
+    return s->images * (s->spots || is_one_row(s) ? (points + most - 1) / most
+                                                  : s->window.output[0] * s->window.output[1]);
 }
 
 /* A member's part of all spots. */
 static void run_all_spots(const rt_direct_job *job, const rt_direct_panels *range, int member, int members) {
     const rt_direct *s = job->shape;
-    const int64_t points = rt_direct_product(s->output), all = rt_direct_units(s), tiles = all / s->images;
+    const int64_t points = rt_direct_product(s->window.output), all = rt_direct_units(s),
+                  tiles = all / s->images;
     for (int64_t i = all * member / members; i < all * (member + 1) / members; i++) {
         const int64_t t = i % tiles, first = points * t / tiles;
         run_spots(job, range, i / tiles, first, points * (t + 1) / tiles - first);
@@ -322,12 +327,12 @@ static void run_all_spots(const rt_direct_job *job, const rt_direct_panels *rang
 static void run_all_rows(const rt_direct_job *job, const rt_direct_panels *range, int member, int members) {
     const rt_direct *s = job->shape;
     const int along = is_one_row(s) ? 2 : 1;
-    const int64_t of_plane = s->output[along], each = s->output[0] * of_plane, all = s->images * each,
-                  end = all * (member + 1) / members;
+    const int64_t of_plane = s->window.output[along], each = s->window.output[0] * of_plane,
+                  all = s->images * each, end = all * (member + 1) / members;
     for (int64_t i = all * member / members; i < end;) {
         const int64_t image = i / each, plane = i % each / of_plane, at = i % of_plane,
                       left = least(end - i, (plane + 1) * of_plane - i % each);
-        int64_t first[] = {plane, 0, 0}, last[] = {plane + 1, s->output[1], s->output[2]};
+        int64_t first[] = {plane, 0, 0}, last[] = {plane + 1, s->window.output[1], s->window.output[2]};
         first[along] = at;
         last[along] = at + left;
         run_results(job, range, image, first, last);

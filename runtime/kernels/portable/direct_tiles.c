@@ -8,15 +8,14 @@
 #define AVX512 __attribute__((target("avx512f")))
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = RT_DIRECT_LANES, MOST_PANELS = RT_DIRECT_MORE_PANELS };
+enum {
+    LANES = RT_DIRECT_LANES,
+    MOST_PANELS = RT_DIRECT_MORE_PANELS,
+    AHEAD = 2 /* tiles, whose results are asked for early, so that a cache has them when they are written */
+};
 
 /* What points that see nothing read. */
 static const float zeros[RT_DIRECT_DEPTH];
-
-/* Beside the image nothing is read, but addresses are computed. */
-INLINE const float *address(const float *from, int64_t floats) {
-    return (const float *)((uintptr_t)from + (uintptr_t)(floats * (int64_t)sizeof *from));
-}
 
 /* Without a branch, which nobody could foresee. */
 INLINE const float *seen_or_zeros(uint32_t sees, const float *there) {
@@ -69,7 +68,7 @@ AVX512 INLINE void limit(const ends *of, int points, int panels, __m512 (*sums)[
 
 /* The third point after this one. One address leads to three of them, and moves: otherwise there is one for each, more than registers. */
 INLINE const float *third(const float *from, int64_t apart) {
-    from += 3 * apart;
+    from = rt_address(from, 3 * apart);
     __asm__("" : "+r"(from));
     return from;
 }
@@ -123,7 +122,7 @@ AVX512 INLINE void begin(const ends *of, const float *y, int points, int panels,
         const float *to = y + v * of->y_panel;
         _Pragma("GCC unroll 24") for (int p = 0; p < points; p++) {
             sums[p][v] = of->bias[v];
-            __builtin_prefetch(to + (2 * points + p % 3) * of->y_point, 1, 3);
+            __builtin_prefetch(rt_address(to, (AHEAD * points + p % 3) * of->y_point), 1, 3);
             if (p % 3 == 2) to = third(to, of->y_point);
         }
     }
@@ -140,7 +139,7 @@ AVX512 INLINE void begin(const ends *of, const float *y, int points, int panels,
 /* Asks for the weights of the panels after these, which are read next: those that no cache holds come while others are multiplied. */
 #define ASK_AHEAD                                                                                            \
     _Pragma("GCC unroll 4") for (int v = 0; v < panels; v++)                                                 \
-        __builtin_prefetch(weights + (panels + v) * step, 0, 2);
+        __builtin_prefetch(rt_address(weights, (panels + v) * step), 0, 2);
 
 /* One address leads to three points: there are no registers for one each. */
 AVX512 INLINE void make(const rt_direct_row *row, int points, int panels) {
@@ -160,7 +159,7 @@ AVX512 INLINE void make(const rt_direct_row *row, int points, int panels) {
             const int64_t *places = last ? row->last_places : row->places;
             const float *at[(RT_DIRECT_MORE_POINTS + 2) / 3];
             _Pragma("GCC unroll 8") for (int g = 0; g < (points + 2) / 3; g++) at[g] =
-                address(x, part * part_step + 3 * g * apart);
+                rt_address(x, part * part_step + 3 * g * apart);
             for (int64_t run = 0; run < run_count; run++) {
                 const int64_t *place = places + runs[run].first * depth,
                               *end = places + runs[run].end * depth;
@@ -168,13 +167,13 @@ AVX512 INLINE void make(const rt_direct_row *row, int points, int panels) {
                 for (; place < end; place++, weights += LANES) {
                     const int64_t here = *place;
                     ASK_AHEAD
-                    ADD_PRODUCTS(*address(at[p / 3], p % 3 * apart + here))
+                    ADD_PRODUCTS(*rt_address(at[p / 3], p % 3 * apart + here))
                 }
             }
             of_part += row->shape->taps * depth * LANES;
         }
         finish(&of, residual, y, points, panels, sums);
-        x = address(x, points * apart);
+        x = rt_address(x, points * apart);
         y += points * of.y_point;
         if (residual) residual += points * of.y_point;
     }
@@ -199,7 +198,7 @@ AVX512 INLINE void make_spots(const rt_direct_row *row, const rt_direct_spots *s
                 continue;
             }
             _Pragma("GCC unroll 14") for (int p = 0; p < points; p++) at[p] =
-                seen_or_zeros(visible >> p & 1, address(spots->points[p], offset));
+                seen_or_zeros(visible >> p & 1, rt_address(spots->points[p], offset));
             for (int64_t k = 0; k < depth; k++, weights += LANES) {
                 ASK_AHEAD
                 ADD_PRODUCTS(at[p][k])

@@ -293,11 +293,6 @@ typedef struct few_row {
         end[DIMENSIONS - 1]; /* planes and rows of the window that see those of the image */
 } few_row;
 
-/* Before the first element of a row none is read, but its address is computed. */
-INLINE const float *address(const float *from, int64_t floats) {
-    return (const float *)((uintptr_t)from + (uintptr_t)(floats * (int64_t)sizeof *from));
-}
-
 /* The floats before a row of the window in one map, or in all that lie together: `pixel` floats an element. */
 INLINE int64_t row_at(const few_row *row, int64_t plane, int64_t line, int64_t column, int64_t pixel) {
     const few_filters *s = row->shape;
@@ -359,7 +354,7 @@ AVX512 INLINE void channels_tile(const few_row *row, int filters, bool checked, 
         const float *x = row->x + block * block_step;
         for (int64_t plane = row->first[0]; plane < row->end[0]; plane++) {
             for (int64_t line = row->first[1]; line < row->end[1]; line++) {
-                const float *start = address(x, row_at(row, plane, line, left, pixel));
+                const float *start = rt_address(x, row_at(row, plane, line, left, pixel));
                 const float *weights =
                     row->weights + ((block * phase->kernel[0] + plane) * phase->kernel[1] + line) *
                                        phase->kernel[2] * filters * LANES;
@@ -373,12 +368,12 @@ AVX512 INLINE void channels_tile(const few_row *row, int filters, bool checked, 
                         const bool outside =
                             checked && (uint64_t)(at + t * phase->stride[2]) >= (uint64_t)width;
                         const __m512 seen = _mm512_maskz_loadu_ps(outside ? 0 : there, from);
-                        from = address(from, step);
+                        from = rt_address(from, step);
                         __asm__("" : "+r"(from)); /* one address that moves, not eight of them */
                         _Pragma("GCC unroll 3") for (int f = 0; f < filters; f++) sums[f][t] =
                             _mm512_fmadd_ps(seen, of[f], sums[f][t]);
                     }
-                    start = address(start, phase->dilation[2] * pixel);
+                    start = rt_address(start, phase->dilation[2] * pixel);
                     at += phase->dilation[2];
                 }
             }
@@ -432,7 +427,7 @@ AVX512 INLINE void points_tile(const few_row *row, int filters, int vectors, int
     for (int64_t channel = 0; channel < s->channels; channel++) {
         for (int64_t plane = row->first[0]; plane < row->end[0]; plane++) {
             for (int64_t line = row->first[1]; line < row->end[1]; line++) {
-                const float *from = address(row->x, channel * map + row_at(row, plane, line, left, 1));
+                const float *from = rt_address(row->x, channel * map + row_at(row, plane, line, left, 1));
                 const float *weights =
                     row->weights + ((channel * phase->kernel[0] + plane) * phase->kernel[1] + line) *
                                        phase->kernel[2] * filters;
@@ -442,16 +437,16 @@ AVX512 INLINE void points_tile(const few_row *row, int filters, int vectors, int
                         _mm512_set1_ps(weights[f]);
                     _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) {
                         __m512 seen = _mm512_maskz_loadu_ps(masks[j][v * stride],
-                                                            address(from, (int64_t)v * stride * LANES));
+                                                            rt_address(from, (int64_t)v * stride * LANES));
                         if (stride == 2)
                             seen = _mm512_permutex2var_ps(
                                 seen, even,
                                 _mm512_maskz_loadu_ps(masks[j][v * stride + 1],
-                                                      address(from, (int64_t)(v * stride + 1) * LANES)));
+                                                      rt_address(from, (int64_t)(v * stride + 1) * LANES)));
                         _Pragma("GCC unroll 3") for (int f = 0; f < filters; f++) sums[f][v] =
                             _mm512_fmadd_ps(of[f], seen, sums[f][v]);
                     }
-                    from = address(from, phase->dilation[2]);
+                    from = rt_address(from, phase->dilation[2]);
                 }
             }
         }
@@ -460,9 +455,9 @@ AVX512 INLINE void points_tile(const few_row *row, int filters, int vectors, int
         _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) {
             const int64_t at = column + v * LANES;
             if (row->residual)
-                sums[f][v] = _mm512_add_ps(sums[f][v],
-                                           _mm512_maskz_loadu_ps(rt_first_lanes_16(count - v * LANES),
-                                                                 address(row->residual, f * row->map + at)));
+                sums[f][v] = _mm512_add_ps(
+                    sums[f][v], _mm512_maskz_loadu_ps(rt_first_lanes_16(count - v * LANES),
+                                                      rt_address(row->residual, f * row->map + at)));
             if (count > v * LANES)
                 store(row->y + f * row->map + at * s->step[2], s->step[2], count - v * LANES, sums[f][v]);
         }

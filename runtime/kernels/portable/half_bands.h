@@ -54,11 +54,6 @@ static inline bool rt_half_is_side_by_side(op_layout layout) {
     return layout == OP_LAYOUT_NC16 || layout == OP_LAYOUT_NHWC;
 }
 
-/* Blocks pad so many channels to no more than 5/4. */
-static inline bool rt_half_is_cheap(int64_t channels) {
-    return (channels + RT_HALF_LANES - 1) / RT_HALF_LANES * RT_HALF_LANES * 4 <= channels * 5;
-}
-
 /* From dtype, layouts, channels, filters, groups, the window and the activation: what weights are packed into. False: no convolution of
  * this kind. */
 bool rt_half_set_kind(rt_half_shape *shape);

@@ -66,13 +66,15 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
     if (channels < 1 || filters < 1 || !call->inputs[1].data || environment->portable_only ||
         !rt_half_steps_are_fast())
         return false;
-    op_layout from = preference->inputs[0], to = rt_half_is_cheap(filters) ? OP_LAYOUT_NC16 : OP_LAYOUT_NHWC;
-    if (from == OP_LAYOUT_NHWC || !(rt_half_is_cheap(channels) && rt_half_is_cheap(filters)))
+    op_layout from = preference->inputs[0],
+              to = op_layout_is_cheap(OP_LAYOUT_NC16, filters) ? OP_LAYOUT_NC16 : OP_LAYOUT_NHWC;
+    if (from == OP_LAYOUT_NHWC ||
+        !(op_layout_is_cheap(OP_LAYOUT_NC16, channels) && op_layout_is_cheap(OP_LAYOUT_NC16, filters)))
         from = to = OP_LAYOUT_NHWC;
     else from = OP_LAYOUT_NC16;
     if (channels <= RT_HALF_FEW && preference->inputs[0] == OP_LAYOUT_ROW_MAJOR) {
         from = OP_LAYOUT_ROW_MAJOR;
-        to = rt_half_is_cheap(filters) ? OP_LAYOUT_NC16 : OP_LAYOUT_NHWC;
+        to = op_layout_is_cheap(OP_LAYOUT_NC16, filters) ? OP_LAYOUT_NC16 : OP_LAYOUT_NHWC;
     }
     if (!read_kind(call, from, to, &shape)) return false;
     /* Channels by themselves in a row-major image go through it as it lies: portable.convolution. */

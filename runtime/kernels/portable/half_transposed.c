@@ -112,8 +112,9 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
     const op_shape *weights = &call->inputs[1].type.shape;
     if (!call->inputs[1].data || weights->rank < 3 || environment->portable_only || !rt_half_steps_are_fast())
         return false;
-    const bool blocks = preference->inputs[0] != OP_LAYOUT_NHWC && rt_half_is_cheap(weights->dims[0]) &&
-                        rt_half_is_cheap(weights->dims[1]);
+    const bool blocks = preference->inputs[0] != OP_LAYOUT_NHWC &&
+                        op_layout_is_cheap(OP_LAYOUT_NC16, weights->dims[0]) &&
+                        op_layout_is_cheap(OP_LAYOUT_NC16, weights->dims[1]);
     const op_layout layout = blocks ? OP_LAYOUT_NC16 : OP_LAYOUT_NHWC;
     if (!read_kind(call, layout, &state)) return false;
     *preference = (rt_preference){.inputs = {layout, OP_LAYOUT_PACKED}, .output = layout};

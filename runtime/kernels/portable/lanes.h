@@ -3,7 +3,6 @@
 #ifndef OURO_LANES_H
 #define OURO_LANES_H
 
-#include "runtime/kernels/portable/lanes.h"
 #include <stdint.h>
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
@@ -34,6 +33,11 @@ typedef float rt_floats_16 __attribute__((vector_size(64), may_alias));
     _mm512_castsi512_ps(_mm512_slli_epi32(                                                                   \
         _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(at))), 16))
 #endif
+
+/* So many floats from here. Where an image ends nothing is read, but addresses are computed, which C knows within an object alone. */
+static inline const float *rt_address(const float *from, int64_t floats) {
+    return (const float *)((uintptr_t)from + (uintptr_t)(floats * (int64_t)sizeof *from));
+}
 
 /* A mask of the first `count` of 64 lanes, or of 16: of none where `count` is negative, of all where there are not as many. */
 static inline uint64_t rt_first_lanes_64(int64_t count) {

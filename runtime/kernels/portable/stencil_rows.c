@@ -52,23 +52,18 @@ static uint16_t lanes_between(int64_t first, int64_t end) {
     return (uint16_t)(rt_first_lanes_16(end) & ~rt_first_lanes_16(first));
 }
 
-/* Where masks leave lanes out, the address of the first may lie outside of the image. */
-INLINE const float *address(const float *row, int64_t floats) {
-    return (const float *)((uintptr_t)row + (uintptr_t)(floats * (int64_t)sizeof *row));
-}
-
 /* What the elements of a window's row see of an input row from `from` on. */
 AVX512 INLINE void see_row(const float *from, const __mmask16 *masks, int kernel, int stride, __m512 *seen) {
     if (stride == 1) {
         _Pragma("GCC unroll 7") for (int k = 0; k < kernel; k++) seen[k] =
-            _mm512_maskz_loadu_ps(masks[k], address(from, k));
+            _mm512_maskz_loadu_ps(masks[k], rt_address(from, k));
         return;
     }
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
     _Pragma("GCC unroll 7") for (int k = 0; k < kernel; k += 2) {
-        const __m512 near = _mm512_maskz_loadu_ps(masks[k], address(from, k)),
-                     far = _mm512_maskz_loadu_ps(masks[k + 1], address(from, k + LANES));
+        const __m512 near = _mm512_maskz_loadu_ps(masks[k], rt_address(from, k)),
+                     far = _mm512_maskz_loadu_ps(masks[k + 1], rt_address(from, k + LANES));
         seen[k] = _mm512_permutex2var_ps(near, even, far);
         if (k + 1 < kernel) seen[k + 1] = _mm512_permutex2var_ps(near, odd, far);
     }
@@ -84,7 +79,7 @@ AVX512 INLINE void make_rows(const image_rows *image, const channel_rows *channe
     _Pragma("GCC unroll 28") for (int i = 0; i < (together - 1) * stride + kernel; i++) {
         if (top + i < 0 || top + i >= image->rows) continue;
         const float *from = top + i < image->split ? channel->first : channel->second;
-        see_row(address(from, (top + i) * image->width), masks, kernel, stride, seen);
+        see_row(rt_address(from, (top + i) * image->width), masks, kernel, stride, seen);
         _Pragma("GCC unroll 8") for (int r = 0; r < together; r++) {
             const int k = i - r * stride;
             if (k < 0 || k >= kernel) continue;
@@ -135,13 +130,13 @@ AVX512 INLINE void read_masks(const uint16_t *bits, int kernel, __mmask16 *masks
 AVX512 INLINE void make_channel(const image_rows *image, const rt_stencil_channels *channels, int kernel,
                                 int stride, int most) {
     const float *first = channels->pieces[0].x,
-                *second = address(channels->pieces[1].x, -image->split * image->width);
+                *second = rt_address(channels->pieces[1].x, -image->split * image->width);
     const uint16_t *bits = image->masks;
     for (int64_t column = 0; column < image->output_width; column += LANES, bits += MASKS) {
         __mmask16 masks[SEEN];
         read_masks(bits, kernel, masks);
         const int64_t left = column * stride - image->left;
-        const channel_rows channel = {address(first, left), address(second, left), channels->y + column,
+        const channel_rows channel = {rt_address(first, left), rt_address(second, left), channels->y + column,
                                       channels->bias ? channels->bias[0] : 0};
         make_columns(image, &channel, kernel, stride, most, channels->weights, masks, bits[SEEN]);
     }
@@ -167,8 +162,8 @@ AVX512 INLINE void make_image(const image_rows *of, const rt_stencil_channels *c
             const int64_t left = column * stride - image->left;
             for (int64_t c = begin; c < end; c++) {
                 const channel_rows channel = {
-                    .first = address(first->x, c * first->step + left),
-                    .second = address(second->x, c * second->step + left - image->split * image->width),
+                    .first = rt_address(first->x, c * first->step + left),
+                    .second = rt_address(second->x, c * second->step + left - image->split * image->width),
                     .y = channels->y + c * output + column,
                     .bias = channels->bias ? channels->bias[c] : 0};
                 make_columns(image, &channel, kernel, stride, most, channels->weights + c * kernel * kernel,
