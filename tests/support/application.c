@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* application.c: see application.h. */
 #include "tests/support/application.h"
+#include "tests/support/allocations.h"
 #include "runtime/kernels/portable/product.h"
 #include <inttypes.h>
 #include <math.h>
@@ -162,6 +163,58 @@ void application_run(application *app, const char *kernel, int threads) {
         fail_msg("%s: %s", kernel, app->report.text);
     }
     rt_kernel_release(&prepared);
+}
+
+bool application_machine_is_wide(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    return __builtin_cpu_supports("avx512f");
+#else
+    return false;
+#endif
+}
+
+op_tensor application_packed(application *app, const rt_kernel *kernel, op_layout from, op_layout to,
+                             size_t packed_bytes, int threads, bool in_place) {
+    const rt_environment environment = {.threads = threads};
+    op_tensor inputs[APPLICATION_INPUTS], output = app->outputs[0];
+    op_call call = app->call;
+    memcpy(inputs, app->inputs, sizeof inputs);
+    call.inputs = inputs;
+    call.outputs = &output;
+    inputs[0] = application_reordered(app, &app->inputs[0], from);
+    if (call.input_count > 3) inputs[3] = application_reordered(app, &app->inputs[3], to);
+    output.type.layout = to;
+    assert_true(op_type_bytes(&output.type, &output.bytes));
+    inputs[1].type.layout = OP_LAYOUT_PACKED;
+    inputs[1].bytes = inputs[1].type.packed_bytes = packed_bytes;
+    inputs[1].data = application_memory(app, packed_bytes);
+    memset(inputs[1].data, 0, packed_bytes);
+    assert_int_equal(kernel->pack(&call, &environment, 1, &app->inputs[1], inputs[1].data, &app->report),
+                     BASE_OK);
+    op_tensor back = app->inputs[1];
+    back.data = application_memory(app, back.bytes);
+    assert_int_equal(kernel->unpack(&call, &environment, 1, &inputs[1], back.data, &app->report), BASE_OK);
+    assert_memory_equal(back.data, app->inputs[1].data, back.bytes);
+    assert_true(kernel->accepts(&call, &environment));
+    output.data = application_memory(app, output.bytes);
+    memset(output.data, 0x7f, output.bytes);
+    if (in_place) {
+        memcpy(output.data, inputs[3].data, output.bytes);
+        inputs[3].data = output.data;
+    }
+    rt_prepared prepared;
+    assert_int_equal(rt_kernel_prepare(kernel, &call, &environment, &app->arena, &prepared, &app->report),
+                     BASE_OK);
+    assert_int_equal(prepared.scratch_bytes, 0);
+    rt_threads_warm(threads);
+    const size_t before = allocations_count();
+    assert_int_equal(prepared.run(&prepared, inputs, &output, NULL, &app->report), BASE_OK);
+    assert_int_equal(allocations_count(), before);
+    rt_kernel_release(&prepared);
+    const op_tensor plain = application_reordered(app, &output, OP_LAYOUT_ROW_MAJOR);
+    const op_tensor again = application_reordered(app, &plain, to); /* whose padding is zeros */
+    assert_memory_equal(again.data, output.data, output.bytes);
+    return plain;
 }
 
 double application_element(const op_tensor *tensor, int64_t index) {

@@ -60,6 +60,13 @@ op_tensor application_reordered(application *app, const op_tensor *from, op_layo
 /* Infers where that has not been done, allocates outputs that have no data, runs the kernel of this name
  * (failing the test if it does not accept). */
 void application_run(application *app, const char *kernel, int threads);
+/* Whether the machine has vectors of 16 floats, which some kernels want: asked of the machine itself. */
+bool application_machine_is_wide(void);
+/* Runs a kernel that packs the weights, input 1, into so many bytes: input 0 lies as `from`, the result and input 3, which is added to it, as
+ * `to`. With `in_place` the result takes the memory of input 3. Fails the test unless the weights come back from what they are packed
+ * into, nothing is allocated, no scratch is wanted, and what pads blocks of the result is zeros. The result is row-major. */
+op_tensor application_packed(application *app, const rt_kernel *kernel, op_layout from, op_layout to,
+                             size_t packed_bytes, int threads, bool in_place);
 /* The element as a number, whatever its dtype (row-major tensors). */
 double application_element(const op_tensor *tensor, int64_t index);
 

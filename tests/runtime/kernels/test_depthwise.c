@@ -3,7 +3,6 @@
  * place; bits that do not depend on threads; what pads blocks stays zero; weights come back; NaN; what is refused. Where vectors are
  * narrower the kernel is never chosen, which is all that is seen then.
  */
-#include "tests/support/allocations.h"
 #include "tests/support/application.h"
 #include <inttypes.h>
 #include <math.h>
@@ -17,14 +16,6 @@ static const rt_environment one_thread = {.threads = 1};
 
 static const rt_kernel *kernel(void) {
     return rt_kernel_of(OP_CONV, "portable.depthwise");
-}
-
-static bool is_wide(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
-    return __builtin_cpu_supports("avx512f");
-#else
-    return false;
-#endif
 }
 
 static void draw(application *app, uint64_t *seed, bool residual) {
@@ -54,59 +45,22 @@ static void draw(application *app, uint64_t *seed, bool residual) {
                            seed);
 }
 
-/* Packs the weights and runs the application on images in this layout; the result comes back row-major. */
+/* Runs the application on images in this layout, as the kernel wishes; the result comes back row-major. */
 static op_tensor run_packed(application *app, op_layout layout, int threads, bool in_place) {
     const rt_environment environment = {.threads = threads};
-    op_tensor inputs[APPLICATION_INPUTS], output = app->outputs[0];
-    op_call call = app->call;
     rt_preference wish = {.inputs = {layout}};
-    memcpy(inputs, app->inputs, sizeof inputs);
-    call.inputs = inputs;
-    call.outputs = &output;
-    assert_true(kernel()->prefer(&call, &environment, &wish));
+    assert_true(kernel()->prefer(&app->call, &environment, &wish));
     assert_int_equal(wish.inputs[0], layout);
     assert_int_equal(wish.inputs[1], OP_LAYOUT_PACKED);
     assert_int_equal(wish.output, layout);
-    inputs[0] = application_reordered(app, &app->inputs[0], layout);
-    if (call.input_count > 3) inputs[3] = application_reordered(app, &app->inputs[3], wish.inputs[3]);
-    output.type.layout = layout;
-    assert_true(op_type_bytes(&output.type, &output.bytes));
-    inputs[1].type.layout = OP_LAYOUT_PACKED;
-    inputs[1].bytes = inputs[1].type.packed_bytes = wish.packed_bytes[1];
-    inputs[1].data = application_memory(app, inputs[1].bytes);
-    memset(inputs[1].data, 0, inputs[1].bytes);
-    assert_int_equal(kernel()->pack(&call, &environment, 1, &app->inputs[1], inputs[1].data, &app->report),
-                     BASE_OK);
-    op_tensor back = app->inputs[1];
-    back.data = application_memory(app, back.bytes);
-    assert_int_equal(kernel()->unpack(&call, &environment, 1, &inputs[1], back.data, &app->report), BASE_OK);
-    assert_memory_equal(back.data, app->inputs[1].data, back.bytes);
-    assert_true(kernel()->accepts(&call, &environment));
-    output.data = application_memory(app, output.bytes);
-    memset(output.data, 0x7f, output.bytes);
-    if (in_place) {
-        memcpy(output.data, inputs[3].data, output.bytes);
-        inputs[3].data = output.data;
-    }
-    rt_prepared prepared;
-    assert_int_equal(rt_kernel_prepare(kernel(), &call, &environment, &app->arena, &prepared, &app->report),
-                     BASE_OK);
-    assert_int_equal(prepared.scratch_bytes, 0);
-    rt_threads_warm(threads);
-    const size_t before = allocations_count();
-    assert_int_equal(prepared.run(&prepared, inputs, &output, NULL, &app->report), BASE_OK);
-    assert_int_equal(allocations_count(), before);
-    rt_kernel_release(&prepared);
-    const op_tensor plain = application_reordered(app, &output, OP_LAYOUT_ROW_MAJOR);
-    const op_tensor again = application_reordered(app, &plain, layout); /* whose padding is zeros */
-    assert_memory_equal(again.data, output.data, output.bytes);
-    return plain;
+    if (app->call.input_count > 3) assert_int_equal(wish.inputs[3], layout);
+    return application_packed(app, kernel(), layout, layout, wish.packed_bytes[1], threads, in_place);
 }
 
 static void test_equals_the_row_major_kernel(void **state) {
     (void)state;
     static const op_layout layouts[] = {OP_LAYOUT_NC16, OP_LAYOUT_NHWC};
-    for (uint64_t round = 1; round <= ROUNDS && is_wide(); round++) {
+    for (uint64_t round = 1; round <= ROUNDS && application_machine_is_wide(); round++) {
         uint64_t seed = round;
         const bool residual = round % 3 == 0;
         const op_layout layout = layouts[round % 2];
@@ -131,7 +85,7 @@ static void test_equals_the_row_major_kernel(void **state) {
 static void test_nan_stays(void **state) {
     (void)state;
     static const char *const activations[] = {"Relu", "Clip", "HardSwish", "Swish"};
-    for (size_t i = 0; i < sizeof activations / sizeof *activations && is_wide(); i++) {
+    for (size_t i = 0; i < sizeof activations / sizeof *activations && application_machine_is_wide(); i++) {
         application app;
         uint64_t seed = 7;
         application_init(&app, OP_CONV);
@@ -186,7 +140,8 @@ static void test_refuses(void **state) {
         application_integers(&app, "dilations", 2, DIMS(cases[i].dilation, cases[i].dilation));
         if (cases[i].activation[0]) application_text(&app, "ouro.activation", cases[i].activation);
         assert_int_equal(application_infer(&app), BASE_OK);
-        assert_int_equal(kernel()->prefer(&app.call, &environment, &wish), cases[i].wanted && is_wide());
+        assert_int_equal(kernel()->prefer(&app.call, &environment, &wish),
+                         cases[i].wanted && application_machine_is_wide());
         app.inputs[0].type.layout = app.outputs[0].type.layout = cases[i].layout;
         assert_false(kernel()->accepts(&app.call, &one_thread)); /* weights are not packed */
         application_free(&app);

@@ -4,7 +4,6 @@
  * zero; weights come back; other extents; numbers that are not finite, in images and in weights; what is refused. Where vectors are narrower the kernel is
  * never chosen, which is all that is seen then.
  */
-#include "tests/support/allocations.h"
 #include "tests/support/application.h"
 #include <inttypes.h>
 #include <math.h>
@@ -14,16 +13,10 @@
 
 enum { ROUNDS = 400 };
 
+static const rt_environment one_thread = {.threads = 1};
+
 static const rt_kernel *kernel(void) {
     return rt_kernel_of(OP_CONV, "portable.direct_convolution");
-}
-
-static bool is_wide(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
-    return __builtin_cpu_supports("avx512f");
-#else
-    return false;
-#endif
 }
 
 /* How the tensors of an application lie. */
@@ -73,53 +66,23 @@ static void draw(application *app, uint64_t *seed, bool maps, bool residual) {
     if (residual) application_random(app, OP_FLOAT, 2 + spatial, y, seed);
 }
 
-/* Packs the weights and runs the application on images in this form; the result comes back row-major. */
-static op_tensor run_packed(application *app, const form *lie, int threads, bool in_place) {
-    const rt_environment environment = {.threads = threads};
+/* The bytes of the weights for images in this form. */
+static size_t bytes_packed(const application *app, const form *lie) {
     op_tensor inputs[APPLICATION_INPUTS], output = app->outputs[0];
     op_call call = app->call;
     rt_cost cost = {0};
     memcpy(inputs, app->inputs, sizeof inputs);
     call.inputs = inputs;
     call.outputs = &output;
+    inputs[0].type.layout = lie->from;
     output.type.layout = lie->to;
-    assert_true(op_type_bytes(&output.type, &output.bytes));
-    /* Weights take as many bytes in all forms. */
-    const op_layout asked = lie->from == OP_LAYOUT_ROW_MAJOR ? lie->to : lie->from;
-    inputs[0].type.layout = asked;
-    assert_true(kernel()->estimate(&call, &environment, 0, &cost));
-    inputs[0] = application_reordered(app, &app->inputs[0], lie->from);
-    if (call.input_count > 3) inputs[3] = application_reordered(app, &app->inputs[3], lie->to);
-    inputs[1].type.layout = OP_LAYOUT_PACKED;
-    inputs[1].bytes = inputs[1].type.packed_bytes = cost.packed_bytes;
-    inputs[1].data = application_memory(app, inputs[1].bytes);
-    memset(inputs[1].data, 0, inputs[1].bytes);
-    assert_int_equal(kernel()->pack(&call, &environment, 1, &app->inputs[1], inputs[1].data, &app->report),
-                     BASE_OK);
-    op_tensor back = app->inputs[1];
-    back.data = application_memory(app, back.bytes);
-    assert_int_equal(kernel()->unpack(&call, &environment, 1, &inputs[1], back.data, &app->report), BASE_OK);
-    assert_memory_equal(back.data, app->inputs[1].data, back.bytes);
-    assert_true(kernel()->accepts(&call, &environment));
-    output.data = application_memory(app, output.bytes);
-    memset(output.data, 0x7f, output.bytes);
-    if (in_place) {
-        memcpy(output.data, inputs[3].data, output.bytes);
-        inputs[3].data = output.data;
-    }
-    rt_prepared prepared;
-    assert_int_equal(rt_kernel_prepare(kernel(), &call, &environment, &app->arena, &prepared, &app->report),
-                     BASE_OK);
-    assert_int_equal(prepared.scratch_bytes, 0);
-    rt_threads_warm(threads);
-    const size_t before = allocations_count();
-    assert_int_equal(prepared.run(&prepared, inputs, &output, NULL, &app->report), BASE_OK);
-    assert_int_equal(allocations_count(), before);
-    rt_kernel_release(&prepared);
-    const op_tensor plain = application_reordered(app, &output, OP_LAYOUT_ROW_MAJOR);
-    const op_tensor again = application_reordered(app, &plain, lie->to); /* whose padding is zeros */
-    assert_memory_equal(again.data, output.data, output.bytes);
-    return plain;
+    assert_true(kernel()->estimate(&call, &one_thread, 0, &cost));
+    return cost.packed_bytes;
+}
+
+/* Runs the application on images in this form; the result comes back row-major. */
+static op_tensor run_packed(application *app, const form *lie, int threads, bool in_place) {
+    return application_packed(app, kernel(), lie->from, lie->to, bytes_packed(app, lie), threads, in_place);
 }
 
 static void check_all_near(const op_tensor *got, const op_tensor *expected, uint64_t seed) {
@@ -132,7 +95,7 @@ static void check_all_near(const op_tensor *got, const op_tensor *expected, uint
 
 static void test_equals_the_row_major_kernel(void **state) {
     (void)state;
-    for (uint64_t round = 1; round <= ROUNDS && is_wide(); round++) {
+    for (uint64_t round = 1; round <= ROUNDS && application_machine_is_wide(); round++) {
         uint64_t seed = round;
         const form *lie = &forms[round % 4];
         const bool residual = round % 3 == 0;
@@ -163,7 +126,7 @@ static void test_each_way(void **state) {
         {2, 200, 3, 3, 3, 1, 2},   {16, 2000, 2, 2, 1, 1, 0}, {7, 48, 12, 11, 5, 2, 1},
         {3, 8, 30, 31, 11, 4, 2},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases && is_wide(); i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && application_machine_is_wide(); i++) {
         const int64_t size = cases[i].kernel, stride = cases[i].stride, pad = size / 2;
         uint64_t seed = i + 1;
         application app;
@@ -194,7 +157,7 @@ static void test_each_way(void **state) {
 /* Some rows of the result are the same bits when they are made by themselves, from the rows of the image that they see. */
 static void test_rows_do_not_depend_on_others(void **state) {
     (void)state;
-    for (uint64_t round = 1; round <= 40 && is_wide(); round++) {
+    for (uint64_t round = 1; round <= 40 && application_machine_is_wide(); round++) {
         uint64_t seed = round;
         const form *lie = &forms[round % 4];
         const bool maps = lie->from == OP_LAYOUT_ROW_MAJOR;
@@ -229,7 +192,7 @@ static void test_rows_do_not_depend_on_others(void **state) {
 /* What is not finite in an image is seen by the windows that lie over it, and by no others; in the weights, by those that see the image there. */
 static void test_infinities(void **state) {
     (void)state;
-    for (int i = 0; i < 8 && is_wide(); i++) {
+    for (int i = 0; i < 8 && application_machine_is_wide(); i++) {
         const bool in_weights = i >= 4;
         const form *lie = &forms[i % 4];
         const int64_t channels = lie->from == OP_LAYOUT_ROW_MAJOR ? 3 : 16;
@@ -260,7 +223,7 @@ static void test_infinities(void **state) {
 static void test_adapts(void **state) {
     (void)state;
     const rt_environment environment = {.threads = 1};
-    for (int i = 0; i < 4 && is_wide(); i++) {
+    for (int i = 0; i < 4 && application_machine_is_wide(); i++) {
         const int64_t channels = i < 2 ? 33 : 3;
         uint64_t seed = 5;
         application app, other;
@@ -345,7 +308,7 @@ static void test_prefers(void **state) {
         application_integers(&app, "dilations", 2, DIMS(cases[i].dilation, cases[i].dilation));
         assert_int_equal(application_infer(&app), BASE_OK);
         const bool wanted = kernel()->prefer(&app.call, &environment, &wish);
-        assert_int_equal(wanted, cases[i].wanted && is_wide());
+        assert_int_equal(wanted, cases[i].wanted && application_machine_is_wide());
         if (wanted) {
             assert_int_equal(wish.inputs[0], cases[i].from);
             assert_int_equal(wish.output, cases[i].to);

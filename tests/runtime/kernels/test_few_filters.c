@@ -25,14 +25,6 @@ typedef struct run_way {
     const op_tensor *weights; /* packed before; NULL: now */
 } run_way;
 
-static bool is_wide(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
-    return __builtin_cpu_supports("avx512f");
-#else
-    return false;
-#endif
-}
-
 /* Of one to three dimensions, the last one wide. */
 static void draw(application *app, uint64_t *seed, op_layout layout, bool residual) {
     static const char *const activations[] = {"", "Relu", "LeakyRelu", "Clip", "Sigmoid", "Swish"};
@@ -181,7 +173,7 @@ static void test_equals_the_row_major_kernel(void **state) {
     static const op_layout layouts[] = {OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_NC16, OP_LAYOUT_ROW_MAJOR,
                                         OP_LAYOUT_NHWC};
     int ran = 0, ran_transposed = 0;
-    for (uint64_t round = 1; round <= ROUNDS && is_wide(); round++) {
+    for (uint64_t round = 1; round <= ROUNDS && application_machine_is_wide(); round++) {
         uint64_t seed = round;
         const bool residual = round % 3 == 0;
         const run_way first = {.layout = layouts[round % 4], .threads = 1},
@@ -198,7 +190,7 @@ static void test_equals_the_row_major_kernel(void **state) {
         ran_transposed += check_application(&app, "portable.conv_transpose", &first, &third, round);
         application_free(&app);
     }
-    if (is_wide()) assert_true(ran > ROUNDS / 2 && ran_transposed > ROUNDS / 2);
+    if (application_machine_is_wide()) assert_true(ran > ROUNDS / 2 && ran_transposed > ROUNDS / 2);
 }
 
 /* A transposed one whose first rows are cut off. */
@@ -216,7 +208,7 @@ static void make_cut(application *app, int64_t above) {
 /* Bands of rows of a transposed convolution begin at any row: they read the weights that were packed for all of it. */
 static void test_packed_for_any_rows(void **state) {
     (void)state;
-    for (int64_t above = 1; above < 4 && is_wide(); above++) {
+    for (int64_t above = 1; above < 4 && application_machine_is_wide(); above++) {
         application app, whole;
         op_tensor expected, got;
         run_way way = {.layout = OP_LAYOUT_NC16, .threads = 1, .packed = true};
@@ -239,7 +231,7 @@ static void test_packed_for_any_rows(void **state) {
 static void test_nan_stays(void **state) {
     (void)state;
     static const op_layout layouts[] = {OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_NC16, OP_LAYOUT_NHWC};
-    for (size_t i = 0; i < sizeof layouts / sizeof *layouts && is_wide(); i++) {
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts && application_machine_is_wide(); i++) {
         application app;
         uint64_t seed = 7;
         op_tensor got;
@@ -293,7 +285,8 @@ static void test_refuses(void **state) {
         application_integer(&app, "group", cases[i].group);
         application_integers(&app, "strides", 2, DIMS(cases[i].stride, cases[i].stride));
         assert_int_equal(application_infer(&app), BASE_OK);
-        if (kernel()->prefer(&app.call, &environment, &wish) != (cases[i].wanted && is_wide()))
+        if (kernel()->prefer(&app.call, &environment, &wish) !=
+            (cases[i].wanted && application_machine_is_wide()))
             fail_msg("case %zu", i);
         application_free(&app);
     }
