@@ -38,19 +38,15 @@ static double run_convolution(const shape *s, const char *name, op_layout source
         app.inputs[0].type.layout = source;
         app.outputs[0].type.layout = target;
         const rt_kernel *kernel = rt_kernel_find(name);
-        const rt_environment here = {.threads = threads};
+        const rt_environment environment = {.threads = threads};
         rt_cost cost = {0};
-        if (source == OP_LAYOUT_ROW_MAJOR) app.inputs[0].type.layout = target; /* weights are as many */
-        const bool own =
-            strcmp(name, "portable.direct_convolution") == 0 && kernel->estimate(&app.call, &here, 0, &cost);
-        app.inputs[0].type.layout = source;
-        if (own) {
+        if (strcmp(name, "portable.direct_convolution") == 0 &&
+            kernel->estimate(&app.call, &environment, 0, &cost)) {
             app.inputs[1].type.layout = OP_LAYOUT_PACKED;
             app.inputs[1].type.packed_bytes = cost.packed_bytes;
         }
         if (onednn && kernel) {
             /* Packed weights of whatever size this choice of layouts has: find it by asking. */
-            const rt_environment environment = {.threads = threads};
             rt_prepared prepared;
             app.inputs[1].type.layout = OP_LAYOUT_PACKED;
             app.inputs[1].type.packed_bytes = 1;
@@ -166,9 +162,9 @@ int main(int argc, char **argv) {
                                    {13, 17, 56, 3, 1, 1, 0},
                                    {512, 512, 28, 3, 1, 1, 0},
                                    {64, 64, 224, 3, 1, 1, 0}};
-    printf("%-36s%10s%10s%10s%10s%10s%10s%10s%10s\n", "channels filters extent k s group", "portable", "nc16",
-           "rows-nc16", "nhwc", "rows-nhwc", "own-nc16", "own-nhwc", "own-rows");
-    double totals[8] = {0};
+    printf("%-36s%10s%10s%10s%10s%10s%10s%10s%10s%10s\n", "channels filters extent k s group", "portable",
+           "nc16", "rows-nc16", "nhwc", "rows-nhwc", "nc8", "own-nc16", "own-nhwc", "own-rows");
+    double totals[9] = {0};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const shape *s = &shapes[i];
         static const struct {
@@ -179,6 +175,7 @@ int main(int argc, char **argv) {
                      {"onednn.convolution", OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_NC16},
                      {"onednn.convolution", OP_LAYOUT_NHWC, OP_LAYOUT_NHWC},
                      {"onednn.convolution", OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_NHWC},
+                     {"onednn.convolution", OP_LAYOUT_NC8, OP_LAYOUT_NC8},
                      {"portable.direct_convolution", OP_LAYOUT_NC16, OP_LAYOUT_NC16},
                      {"portable.direct_convolution", OP_LAYOUT_NHWC, OP_LAYOUT_NHWC},
                      {"portable.direct_convolution", OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_NC16}};
@@ -187,7 +184,7 @@ int main(int argc, char **argv) {
         const double extent = (double)((s->extent - 1) / s->stride + 1);
         const double work =
             2.0 * extent * extent * (double)(s->filters * s->channels / s->group * s->kernel * s->kernel);
-        for (int form = 0; form < 8; form++) {
+        for (int form = 0; form < 9; form++) {
             double seconds =
                 run_convolution(s, forms[form].name, forms[form].source, forms[form].target, threads);
             print_rate(work, seconds);
@@ -197,7 +194,7 @@ int main(int argc, char **argv) {
         fflush(stdout);
     }
     printf("ResNet-50's, milliseconds:          ");
-    for (int form = 0; form < 8; form++) printf("%10.1f", totals[form] * 1e3);
+    for (int form = 0; form < 9; form++) printf("%10.1f", totals[form] * 1e3);
     printf("\n");
     bench_products(threads);
     bench_reorders(threads);
