@@ -23,10 +23,9 @@ enum {
     LANES = RT_DIRECT_LANES,
     DIMENSIONS = RT_DIRECT_DIMENSIONS,
     LEAST_FILTERS = 8, /* fewer leave most lanes empty */
-    FEW_CHANNELS = 4,  /* at most, of an image that is read row-major */
     /* A tile may end a row and begin the next where rows have so many points at most, that see so many channels, with elements of the window
      * that lie no farther apart. */
-    SHORT_ROW = 27,
+    SHORT_ROW = 12,
     MANY_CHANNELS = 16,
     NEAR_ELEMENTS = 3,
     NEAR_BYTES = 256 << 10 /* of weights that pass over all points before others do */
@@ -45,19 +44,19 @@ static bool maps_are_read(const rt_direct *s) {
 /* How channels are read, and the weights with them. False for windows that are too large. */
 static bool find_parts(rt_direct *s) {
     rt_direct_shape *tiles = &s->tiles;
-    const int64_t most = maps_are_read(s) ? 1 : s->from == OP_LAYOUT_NC16 ? LANES : RT_DIRECT_DEPTH;
-    tiles->depth = least(s->channels, most);
-    tiles->parts = (s->channels + most - 1) / most;
-    tiles->last = s->channels - (tiles->parts - 1) * most;
-    tiles->taps = 1;
-    for (int i = 0; i < DIMENSIONS; i++) {
-        if (s->window.kernel[i] < 1 || s->window.kernel[i] > RT_DIRECT_TAPS) return false;
-        tiles->taps *= s->window.kernel[i];
-    }
+    const int64_t most = s->from == OP_LAYOUT_NC16 ? LANES : RT_DIRECT_DEPTH;
     size_t bytes = LANES * sizeof(float);
-    if (tiles->taps > RT_DIRECT_TAPS || !base_size_multiply(bytes, (size_t)s->channels, &bytes) ||
-        !base_size_multiply(bytes, (size_t)tiles->taps, &bytes))
+    for (int i = 0; i < DIMENSIONS; i++)
+        if (s->window.kernel[i] < 1 || s->window.kernel[i] > RT_DIRECT_TAPS) return false;
+    const int64_t elements = rt_direct_product(s->window.kernel);
+    if (elements > RT_DIRECT_TAPS || !base_size_multiply(bytes, (size_t)s->channels, &bytes) ||
+        !base_size_multiply(bytes, (size_t)elements, &bytes))
         return false;
+    const bool maps = maps_are_read(s);
+    tiles->taps = maps ? s->channels * elements : elements;
+    tiles->depth = maps ? 1 : least(s->channels, most);
+    tiles->parts = maps ? 1 : (s->channels + most - 1) / most;
+    tiles->last = maps ? 1 : s->channels - (tiles->parts - 1) * most;
     tiles->panel_floats = (int64_t)(bytes / sizeof(float));
     return base_size_multiply(bytes, (size_t)(rt_direct_panel_count(s) * s->groups), &s->packed_bytes) &&
            base_size_add(s->packed_bytes, sizeof(float), &s->packed_bytes);
@@ -75,7 +74,7 @@ static bool fits_layouts(const rt_direct *s) {
     const bool blocks = s->to == OP_LAYOUT_NC16, innermost = s->to == OP_LAYOUT_NHWC;
     if (s->groups > 1 && (s->filters % LANES != 0 || (!innermost && s->channels % LANES != 0))) return false;
     if (!blocks && !innermost) return false;
-    return maps_are_read(s) ? s->channels <= FEW_CHANNELS && s->groups == 1 : s->from == s->to;
+    return maps_are_read(s) ? s->channels <= RT_DIRECT_MAPS_READ && s->groups == 1 : s->from == s->to;
 }
 
 /* False where the application is no convolution of this kind. Extents of images may be open. */
@@ -166,18 +165,21 @@ static bool estimate(const op_call *call, const rt_environment *environment, siz
 static int64_t place_of(const rt_direct *s, int64_t filter, int64_t channel, int64_t element) {
     const rt_direct_shape *tiles = &s->tiles;
     const int64_t part = channel / tiles->depth, depth = part + 1 < tiles->parts ? tiles->depth : tiles->last;
-    return (part * tiles->taps * tiles->depth + element * depth + channel % tiles->depth) * LANES +
+    return (part * rt_direct_product(s->window.kernel) * tiles->depth + element * depth +
+            channel % tiles->depth) *
+               LANES +
            filter % LANES;
 }
 
 /* Copies all weights from their order in ONNX to that of the tiles, or back. */
 static void move_weights(const rt_direct *s, float *plain, float *packed, bool back) {
+    const int64_t elements = rt_direct_product(s->window.kernel);
     for (int64_t group = 0; group < s->groups; group++) {
         for (int64_t filter = 0; filter < s->filters; filter++) {
             float *panel =
                 packed + (group * rt_direct_panel_count(s) + filter / LANES) * s->tiles.panel_floats;
             for (int64_t channel = 0; channel < s->channels; channel++) {
-                for (int64_t element = 0; element < s->tiles.taps; element++, plain++) {
+                for (int64_t element = 0; element < elements; element++, plain++) {
                     float *there = panel + place_of(s, filter, channel, element);
                     if (back) *plain = *there;
                     else *there = *plain;
@@ -193,7 +195,7 @@ static float *last_of(const rt_direct *s, void *packed) {
 }
 
 static bool are_finite(const rt_direct *s, const float *weights) {
-    const int64_t count = s->groups * s->filters * s->channels * s->tiles.taps;
+    const int64_t count = s->groups * s->filters * s->channels * rt_direct_product(s->window.kernel);
     for (int64_t i = 0; i < count; i++)
         if (!isfinite(weights[i])) return false;
     return true;
@@ -266,7 +268,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
                          .finite = *last_of(shape, inputs[1].data) != 1};
     const int64_t points = shape->images * rt_direct_product(shape->window.output);
     const double work = (double)points * (double)(shape->groups * shape->filters) *
-                        (double)(shape->channels * shape->tiles.taps);
+                        (double)(shape->channels * rt_direct_product(shape->window.kernel));
     if (points == 0) return BASE_OK;
     rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, run_member, &job);
     return BASE_OK;
@@ -275,7 +277,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 /* Once the extents of images are known. */
 static bool read_extents(const op_call *call, const rt_environment *environment, rt_direct *s) {
     if (!accepts(call, environment) || !read_packed(call, s) || s->images < 0) return false;
-    bool single = s->tiles.taps == 1;
+    bool single = rt_direct_product(s->window.kernel) == 1;
     for (int d = 0; d < DIMENSIONS; d++) {
         if (s->window.input[d] < 0 || s->window.output[d] < 0) return false;
         single &=
@@ -301,23 +303,17 @@ static bool read_extents(const op_call *call, const rt_environment *environment,
     return true;
 }
 
-/* Floats from the first element of a window to each of them, and to each channel of a part in each; of the last part in a third table. */
-static void fill_tables(rt_direct *s, int64_t *offsets) {
-    const rt_direct_shape *tiles = &s->tiles;
-    int64_t *places = offsets + tiles->taps, *last = places + tiles->taps * tiles->depth;
-    for (int64_t t = 0; t < tiles->taps; t++) {
-        const int64_t at[] = {t / s->window.kernel[2] / s->window.kernel[1],
-                              t / s->window.kernel[2] % s->window.kernel[1], t % s->window.kernel[2]};
+static void fill_places(rt_direct *s, int64_t *places) {
+    const int64_t *kernel = s->window.kernel, elements = rt_direct_product(kernel);
+    for (int64_t t = 0; t < s->tiles.taps; t++) {
+        const int64_t channel = t / elements,
+                      at[] = {t % elements / kernel[2] / kernel[1], t / kernel[2] % kernel[1], t % kernel[2]};
         int64_t place = 0;
         for (int d = 0; d < DIMENSIONS; d++)
             place = place * s->window.input[d] + at[d] * s->window.dilation[d];
-        offsets[t] = place * s->pixel;
-        for (int64_t c = 0; c < tiles->depth; c++) places[t * tiles->depth + c] = place * s->pixel + c;
-        for (int64_t c = 0; c < tiles->last; c++) last[t * tiles->last + c] = place * s->pixel + c;
+        places[t] = place * s->pixel + channel * s->channels_step;
     }
-    s->offsets = offsets;
     s->places = places;
-    s->last_places = last;
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
@@ -326,21 +322,20 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (!shape) return base_fail_memory(report);
     if (!read_extents(call, environment, shape))
         return base_fail(report, BASE_INVALID, "this convolution has no weights in panels");
-    const rt_direct_shape *tiles = &shape->tiles;
-    int64_t *tables = BASE_ARRAY(arena, int64_t, (size_t)(tiles->taps * (1 + tiles->depth + tiles->last)));
-    if (!tables) return base_fail_memory(report);
-    fill_tables(shape, tables);
+    int64_t *places = BASE_ARRAY(arena, int64_t, (size_t)shape->tiles.taps);
+    if (!places) return base_fail_memory(report);
+    fill_places(shape, places);
     prepared->state = shape;
     prepared->run = run;
     return BASE_OK;
 }
 
-/* Images of other extents: tables are as large. */
+/* Images of other extents: the table is as large. */
 static bool adapt(const op_call *call, const rt_environment *environment, rt_prepared *prepared) {
     rt_direct *shape = prepared->state;
-    int64_t *tables = (int64_t *)(uintptr_t)shape->offsets;
+    int64_t *places = (int64_t *)(uintptr_t)shape->places;
     if (!read_extents(call, environment, shape)) return false;
-    fill_tables(shape, tables);
+    fill_places(shape, places);
     return true;
 }
 

@@ -25,9 +25,8 @@ typedef struct rt_direct {
     int64_t pixel, channels_step; /* from a point to the next, from one part of the channels to the next */
     int64_t y_image_step, y_group_step, y_pixel; /* the same of the result */
     bool spots;                                  /* a tile may end one row and begin the next */
-    const int64_t *offsets;                      /* floats from the window's first element, by element */
-    const int64_t *places;                       /* the same, by channel of a part in each of them */
-    const int64_t *last_places;                  /* of the last part */
+    const int64_t
+        *places; /* floats from the window's first element, by element; of maps, by channel, by element */
 } rt_direct;
 
 typedef struct rt_direct_job {

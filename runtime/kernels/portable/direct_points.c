@@ -28,7 +28,7 @@ static int64_t least(int64_t a, int64_t b) {
 typedef struct box {
     int64_t first[DIMENSIONS], end[DIMENSIONS];
     int64_t element[DIMENSIONS], element_end[DIMENSIONS];
-    rt_direct_run runs[RT_DIRECT_TAPS];
+    rt_direct_run runs[RT_DIRECT_TAPS * RT_DIRECT_MAPS_READ];
     int64_t run_count;
 } box;
 
@@ -66,16 +66,21 @@ static void activate(const rt_direct *s, const rt_direct_panels *range, float *y
 }
 
 /* `count` points in tiles of equal size, or nearly. */
-static void run_tiles(rt_direct_row row, int64_t panels, int64_t count, int64_t most) {
+static void run_tiles(rt_direct_row row, rt_direct_kind kind, int64_t panels, int64_t count, int64_t most) {
     const int64_t tiles = (count + most - 1) / most, points = count / tiles, larger = count % tiles,
                   done = larger * (points + 1);
     row.times = larger;
-    if (larger) rt_direct_function_for(points + 1, panels, false)(&row, NULL);
+    if (larger) rt_direct_function_for(kind, points + 1, panels)(&row, NULL);
     row.x = rt_address(row.x, done * row.apart);
     row.y += done * row.y_point;
     if (row.residual) row.residual += done * row.y_point;
     row.times = tiles - larger;
-    rt_direct_function_for(points, panels, false)(&row, NULL);
+    rt_direct_function_for(kind, points, panels)(&row, NULL);
+}
+
+static rt_direct_kind kind_of(const rt_direct *s, int64_t apart) {
+    if (s->from == OP_LAYOUT_ROW_MAJOR) return apart == 2 ? RT_DIRECT_PAIRS : RT_DIRECT_MAPS;
+    return apart == LANES ? RT_DIRECT_BLOCKS : RT_DIRECT_ROWS;
 }
 
 /* Points that lie a multiple of a page apart meet in few sets of the nearest cache: a tile has fewer of them, and more panels. */
@@ -94,7 +99,6 @@ static rt_direct_row row_at(const rt_direct_job *job, const rt_direct_panels *ra
     return (rt_direct_row){.shape = &s->tiles,
                            .part_step = s->channels_step,
                            .places = s->places,
-                           .last_places = s->last_places,
                            .panels = job->weights + panel * s->tiles.panel_floats,
                            .bias = job->bias ? job->bias + filter : NULL,
                            .residual = job->residual ? job->residual + y_at : NULL,
@@ -103,28 +107,48 @@ static rt_direct_row row_at(const rt_direct_job *job, const rt_direct_panels *ra
                            .padded = s->to == OP_LAYOUT_NC16};
 }
 
+/* These panels, up to as many as a tile has, at `count` points of a row, in tiles of up to `most`. An activation that tiles do not apply is
+ * applied while the nearest cache holds the results. */
+static void run_row(const rt_direct *s, rt_direct_row row, const rt_direct_panels *range, rt_direct_kind kind,
+                    int64_t count, int64_t most) {
+    const int64_t panels = range->end - range->first, near = NEAREST_FLOATS / (panels * LANES) / most * most,
+                  each = s->finished || near < most ? count : near;
+    for (int64_t done = 0; done < count; done += each) {
+        const int64_t part = least(each, count - done);
+        run_tiles(row, kind, panels, part, most);
+        if (!s->finished) activate(s, range, row.y, row.y_point, part);
+        row.x = rt_address(row.x, part * row.apart);
+        row.y += part * row.y_point;
+        if (row.residual) row.residual += part * row.y_point;
+    }
+}
+
 /* All of these panels at `count` points; where there are no spots, of the row. */
 static void run_panels(const rt_direct *s, const rt_direct_panels *range, rt_direct_row row,
                        const rt_direct_spots *spots, int64_t count) {
-    const bool few = is_page_apart(row.apart);
+    const rt_direct_kind kind = spots ? RT_DIRECT_SPOTS : kind_of(s, row.apart);
+    const bool few = (kind == RT_DIRECT_ROWS || spots) && is_page_apart(row.apart);
     const int64_t most = few ? RT_DIRECT_MORE_PANELS : RT_DIRECT_PANELS;
-    float *const y = row.y;
     int64_t left = s->filters - range->first * LANES;
     for (int64_t p = range->first; p < range->end; p += most, left -= most * LANES) {
         const int64_t panels = least(range->end - p, most);
+        const rt_direct_panels these = {.group = range->group, .first = p, .end = p + panels};
         row.filters = least(left, panels * LANES);
-        if (spots) rt_direct_function_for(count, panels, true)(&row, spots);
-        else
-            run_tiles(row, panels, count,
-                      few          ? RT_DIRECT_FEW_POINTS
-                      : panels > 1 ? RT_DIRECT_POINTS
-                                   : RT_DIRECT_MORE_POINTS);
+        row.next_panels = least(rt_direct_panel_count(s) - p - panels, most);
+        if (spots) {
+            rt_direct_function_for(kind, count, panels)(&row, spots);
+            if (!s->finished) activate(s, &these, row.y, row.y_point, count);
+        } else {
+            run_row(s, row, &these, kind, count,
+                    few          ? RT_DIRECT_FEW_POINTS
+                    : panels > 1 ? RT_DIRECT_POINTS
+                                 : RT_DIRECT_MORE_POINTS);
+        }
         row.panels += most * s->tiles.panel_floats;
         row.y += most * s->tiles.y_panel;
         if (row.bias) row.bias += most * LANES;
         if (row.residual) row.residual += most * s->tiles.y_panel;
     }
-    if (!s->finished) activate(s, range, y, row.y_point, count);
 }
 
 static void run_line(const line *points) {
@@ -181,16 +205,16 @@ static int64_t find_box(const rt_direct *s, int d, int64_t from, int64_t end, bo
 
 /* The elements that the points of a box see, as few runs of them as possible. */
 static void find_runs(const rt_direct *s, box *of) {
+    const int64_t *kernel = s->window.kernel, maps = s->from == OP_LAYOUT_ROW_MAJOR ? s->channels : 1;
     of->run_count = 0;
-    for (int64_t i = of->element[0]; i < of->element_end[0]; i++) {
-        for (int64_t j = of->element[1]; j < of->element_end[1]; j++) {
-            const int64_t row = (i * s->window.kernel[1] + j) * s->window.kernel[2],
-                          first = row + of->element[2], end = row + of->element_end[2];
-            if (first == end) continue;
-            if (of->run_count && of->runs[of->run_count - 1].end == first)
-                of->runs[of->run_count - 1].end = end;
-            else of->runs[of->run_count++] = (rt_direct_run){first, end};
-        }
+    for (int64_t i = 0; i < maps * kernel[0] * kernel[1]; i++) {
+        const int64_t plane = i / kernel[1] % kernel[0], row = i % kernel[1],
+                      first = i * kernel[2] + of->element[2], end = i * kernel[2] + of->element_end[2];
+        if (plane < of->element[0] || plane >= of->element_end[0] || row < of->element[1] ||
+            row >= of->element_end[1] || first == end)
+            continue;
+        if (of->run_count && of->runs[of->run_count - 1].end == first) of->runs[of->run_count - 1].end = end;
+        else of->runs[of->run_count++] = (rt_direct_run){first, end};
     }
 }
 
@@ -199,8 +223,7 @@ static void find_runs(const rt_direct *s, box *of) {
 static void run_box(const rt_direct_job *job, const rt_direct_panels *range, int64_t image, const box *of) {
     const rt_direct *s = job->shape;
     const int along = of->end[1] - of->first[1] > of->end[2] - of->first[2] ? 1 : 2, across = 3 - along;
-    const int64_t filters = (range->end - range->first) * LANES,
-                  near = s->finished ? NEAR_FLOATS / (s->channels + filters) : NEAREST_FLOATS / filters,
+    const int64_t filters = (range->end - range->first) * LANES, near = NEAR_FLOATS / (s->channels + filters),
                   most = near < RT_DIRECT_MORE_POINTS ? RT_DIRECT_MORE_POINTS : near;
     line points = {.job = job, .range = range, .image = image, .along = along, .of = of};
     for (int64_t i = of->first[0]; i < of->end[0]; i++) {
@@ -275,7 +298,7 @@ static void run_spots(const rt_direct_job *job, const rt_direct_panels *range, i
                       int64_t count) {
     const rt_direct *s = job->shape;
     const float *x = job->x + image * s->image_step + range->group * s->group_step;
-    rt_direct_spots spots = {.offsets = s->offsets};
+    rt_direct_spots spots = {0};
     spot at = {.at = {point / s->window.output[2] / s->window.output[1],
                       point / s->window.output[2] % s->window.output[1], point % s->window.output[2]}};
     enter_row(s, &at);
@@ -286,6 +309,7 @@ static void run_spots(const rt_direct_job *job, const rt_direct_panels *range, i
         next_spot(s, &at);
     }
     rt_direct_row row = row_at(job, range, image, point);
+    row.times = 1;
     row.apart = s->window.stride[2] * s->pixel;
     run_panels(s, range, row, &spots, count);
 }

@@ -3,25 +3,16 @@
 #include "runtime/kernels/portable/direct_tiles.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <math.h>
+#include <stdalign.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define AVX512 __attribute__((target("avx512f")))
 #define INLINE static inline __attribute__((always_inline))
 
-enum {
-    LANES = RT_DIRECT_LANES,
-    MOST_PANELS = RT_DIRECT_MORE_PANELS,
-    AHEAD = 2 /* tiles, whose results are asked for early, so that a cache has them when they are written */
-};
+enum { LANES = RT_DIRECT_LANES, MOST_PANELS = RT_DIRECT_MORE_PANELS, SPOTS = RT_DIRECT_SPOT_PLACES };
 
 /* What points that see nothing read. */
 static const float zeros[RT_DIRECT_DEPTH];
-
-/* Without a branch, which nobody could foresee. */
-INLINE const float *seen_or_zeros(uint32_t sees, const float *there) {
-    const uintptr_t nowhere = (uintptr_t)zeros;
-    return (const float *)(nowhere ^ ((nowhere ^ (uintptr_t)there) & (0 - (uintptr_t)sees)));
-}
 
 /* What all tiles of a call have in common, where the compiler can see that stores change none of it. */
 typedef struct ends {
@@ -116,19 +107,12 @@ AVX512 INLINE void finish(const ends *of, const float *residual, float *y, int p
     }
 }
 
-AVX512 INLINE void begin(const ends *of, const float *y, int points, int panels,
-                         __m512 (*sums)[MOST_PANELS]) {
-    _Pragma("GCC unroll 4") for (int v = 0; v < panels; v++) {
-        const float *to = y + v * of->y_panel;
-        _Pragma("GCC unroll 24") for (int p = 0; p < points; p++) {
-            sums[p][v] = of->bias[v];
-            __builtin_prefetch(rt_address(to, (AHEAD * points + p % 3) * of->y_point), 1, 3);
-            if (p % 3 == 2) to = third(to, of->y_point);
-        }
-    }
+AVX512 INLINE void begin(const ends *of, int points, int panels, __m512 (*sums)[MOST_PANELS]) {
+    _Pragma("GCC unroll 24") for (int p = 0; p < points; p++)
+        _Pragma("GCC unroll 4") for (int v = 0; v < panels; v++) sums[p][v] = of->bias[v];
 }
 
-/* Adds what one channel of one element of the window contributes: each point sees x there. */
+/* Adds what one channel of one element of the window contributes: point p sees x there. */
 #define ADD_PRODUCTS(x)                                                                                      \
     _Pragma("GCC unroll 24") for (int p = 0; p < points; p++) {                                              \
         const __m512 seen = _mm512_set1_ps(x);                                                               \
@@ -136,47 +120,139 @@ AVX512 INLINE void begin(const ends *of, const float *y, int points, int panels,
             _mm512_fmadd_ps(seen, _mm512_loadu_ps(weights + v * step), sums[p][v]);                          \
     }
 
-/* Asks for the weights of the panels after these, which are read next: those that no cache holds come while others are multiplied. */
-#define ASK_AHEAD                                                                                            \
-    _Pragma("GCC unroll 4") for (int v = 0; v < panels; v++)                                                 \
-        __builtin_prefetch(rt_address(weights, (panels + v) * step), 0, 2);
+/* Weights that are read after these. Those that no cache holds come while others are multiplied, a few lines at a time. */
+typedef struct rest {
+    const float *next, *end;
+    int64_t lines; /* that are asked for with each element of the window, of each part of the channels */
+} rest;
 
-/* One address leads to three points: there are no registers for one each. */
-AVX512 INLINE void make(const rt_direct_row *row, int points, int panels) {
-    const int64_t parts = row->shape->parts, step = row->shape->panel_floats, part_step = row->part_step,
-                  apart = row->apart, run_count = row->run_count;
-    const rt_direct_run *runs = row->runs;
+INLINE rest rest_of(const rt_direct_row *row, int panels) {
+    const rt_direct_shape *shape = row->shape;
+    const int64_t count = row->next_panels * shape->panel_floats / LANES,
+                  turns = row->times * shape->parts * shape->taps;
+    const float *next = row->panels + panels * shape->panel_floats;
+    return (rest){next, next + count * LANES, (count + turns - 1) / turns};
+}
+
+INLINE void ask_for_weights(rest *of) {
+    for (int64_t i = 0; i < of->lines && of->next < of->end; i++, of->next += LANES)
+        __builtin_prefetch(of->next, 0, 2);
+}
+
+/* Asks for what the points of a tile see from `from` on. */
+AVX512 INLINE void ask_for_points(const float *from, int64_t apart, int points) {
+    _Pragma("GCC unroll 24") for (int p = 0; p < points; p++)
+        __builtin_prefetch(rt_address(from, p * apart), 0, 3);
+}
+
+/* Where the first of each three points sees: one address leads to three points, as there are no registers for one each. */
+typedef struct leads {
+    const float *at[(RT_DIRECT_MORE_POINTS + 2) / 3];
+} leads;
+
+AVX512 INLINE leads leads_from(const float *x, int64_t apart, int points) {
+    leads of;
+    _Pragma("GCC unroll 8") for (int g = 0; g < (points + 2) / 3; g++) of.at[g] =
+        rt_address(x, 3 * g * apart);
+    return of;
+}
+
+/* Channels that lie side by side. Where the compiler knows how far points lie apart, one address leads to all: nothing is left to be done but
+ * products and their sums. */
+AVX512 INLINE void add_channels(const float *from, int64_t apart, const float *weights, int64_t step,
+                                int64_t depth, int points, int panels, __m512 (*sums)[MOST_PANELS]) {
+    const float *const end = weights + depth * LANES;
+    if (__builtin_constant_p(apart)) {
+        for (; weights < end; weights += LANES, from++) {
+            ADD_PRODUCTS(from[p * apart])
+        }
+    } else {
+        const leads to = leads_from(from, apart, points);
+        for (int64_t k = 0; weights < end; weights += LANES, k++) {
+            ADD_PRODUCTS(*rt_address(to.at[p / 3], p % 3 * apart + k))
+        }
+    }
+}
+
+AVX512 INLINE void add_window(const rt_direct_row *row, const float *x, int64_t apart, rest *asked,
+                              int points, int panels, __m512 (*sums)[MOST_PANELS]) {
+    const rt_direct_shape *s = row->shape;
+    const int64_t step = s->panel_floats;
+    const float *of_part = row->panels, *const next_tile = rt_address(x, points * apart);
+    for (int64_t part = 0; part < s->parts; part++) {
+        const bool last = part + 1 == s->parts;
+        const int64_t depth = last ? s->last : s->depth;
+        const float *next = last ? next_tile : rt_address(x, row->part_step);
+        for (int64_t run = 0; run < row->run_count; run++) {
+            for (int64_t tap = row->runs[run].first; tap < row->runs[run].end; tap++) {
+                ask_for_weights(asked);
+                ask_for_points(rt_address(next, row->places[tap]), apart, points);
+                add_channels(rt_address(x, row->places[tap]), apart, of_part + tap * depth * LANES, step,
+                             depth, points, panels, sums);
+            }
+        }
+        of_part += s->taps * depth * LANES;
+        x = next;
+    }
+}
+
+/* Elements of the window one by one, where there are few channels: these are elements, too. */
+AVX512 INLINE void add_elements(const rt_direct_row *row, const float *x, int64_t apart, int points,
+                                int panels, __m512 (*sums)[MOST_PANELS]) {
+    const int64_t step = row->shape->panel_floats;
+    const leads to = leads_from(x, apart, points);
+    for (int64_t run = 0; run < row->run_count; run++) {
+        const int64_t *place = row->places + row->runs[run].first, *const end =
+                                                                       row->places + row->runs[run].end;
+        const float *weights = row->panels + row->runs[run].first * LANES;
+        for (; place < end; place++, weights += LANES) {
+            if (__builtin_constant_p(apart)) {
+                const float *from = rt_address(x, *place);
+                __builtin_prefetch(rt_address(from, points * apart), 0, 3);
+                ADD_PRODUCTS(from[p * apart])
+            } else {
+                const int64_t here = *place;
+                ADD_PRODUCTS(*rt_address(to.at[p / 3], p % 3 * apart + here))
+            }
+        }
+    }
+}
+
+AVX512 INLINE void make(const rt_direct_row *row, int64_t apart, bool deep, int points, int panels) {
     const ends of = ends_of(row, panels);
+    rest asked = rest_of(row, panels);
     const float *x = row->x, *residual = row->residual;
     float *y = row->y;
     for (int64_t i = 0; i < row->times; i++) {
-        const float *of_part = row->panels;
         __m512 sums[RT_DIRECT_MORE_POINTS][MOST_PANELS];
-        begin(&of, y, points, panels, sums);
-        for (int64_t part = 0; part < parts; part++) {
-            const bool last = part + 1 == parts;
-            const int64_t depth = last ? row->shape->last : row->shape->depth;
-            const int64_t *places = last ? row->last_places : row->places;
-            const float *at[(RT_DIRECT_MORE_POINTS + 2) / 3];
-            _Pragma("GCC unroll 8") for (int g = 0; g < (points + 2) / 3; g++) at[g] =
-                rt_address(x, part * part_step + 3 * g * apart);
-            for (int64_t run = 0; run < run_count; run++) {
-                const int64_t *place = places + runs[run].first * depth,
-                              *end = places + runs[run].end * depth;
-                const float *weights = of_part + runs[run].first * depth * LANES;
-                for (; place < end; place++, weights += LANES) {
-                    const int64_t here = *place;
-                    ASK_AHEAD
-                    ADD_PRODUCTS(*rt_address(at[p / 3], p % 3 * apart + here))
-                }
-            }
-            of_part += row->shape->taps * depth * LANES;
-        }
+        begin(&of, points, panels, sums);
+        if (deep) add_window(row, x, apart, &asked, points, panels, sums);
+        else add_elements(row, x, apart, points, panels, sums);
         finish(&of, residual, y, points, panels, sums);
         x = rt_address(x, points * apart);
         y += points * of.y_point;
         if (residual) residual += points * of.y_point;
     }
+}
+
+/* What spots see of a part of the channels that comes next: with the first, the middle and the last element of the window. */
+AVX512 INLINE void ask_for_spots(const rt_direct_row *row, const rt_direct_spots *spots, int64_t part,
+                                 int points) {
+    const int64_t taps = row->shape->taps, each = taps > 2 ? (taps - 1) / 2 : taps;
+    for (int64_t tap = 0; tap < taps; tap += each)
+        _Pragma("GCC unroll 14") for (int p = 0; p < points; p++)
+            __builtin_prefetch(rt_address(spots->points[p], row->places[tap] + part * row->part_step), 0, 3);
+}
+
+/* Where each spot sees the image with an element of the window, `offset` floats from its first; zeros for those that see none. There is no
+ * branch, which nobody could foresee. */
+AVX512 INLINE void find_spots(const rt_direct_spots *spots, int64_t offset, uint32_t visible,
+                              const float *at[SPOTS]) {
+    const __m512i nowhere = _mm512_set1_epi64((int64_t)(uintptr_t)zeros),
+                  floats = _mm512_set1_epi64(offset * (int64_t)sizeof(float));
+    for (int p = 0; p < SPOTS; p += 8)
+        _mm512_store_si512(at + p, _mm512_mask_add_epi64(nowhere, (__mmask8)(visible >> p),
+                                                         _mm512_load_si512(spots->points + p), floats));
 }
 
 AVX512 INLINE void make_spots(const rt_direct_row *row, const rt_direct_spots *spots, int points,
@@ -185,22 +261,23 @@ AVX512 INLINE void make_spots(const rt_direct_row *row, const rt_direct_spots *s
     const int64_t step = s->panel_floats;
     const ends of = ends_of(row, panels);
     const float *weights = row->panels;
+    rest asked = rest_of(row, panels);
     __m512 sums[RT_DIRECT_POINTS][MOST_PANELS];
-    begin(&of, row->y, points, panels, sums);
+    begin(&of, points, panels, sums);
     for (int64_t part = 0; part < s->parts; part++) {
         const int64_t depth = part + 1 < s->parts ? s->depth : s->last;
+        ask_for_spots(row, spots, part + 1, points);
         for (int64_t tap = 0; tap < s->taps; tap++) {
-            const int64_t offset = spots->offsets[tap] + part * row->part_step;
+            const int64_t offset = row->places[tap] + part * row->part_step;
             const uint32_t visible = spots->visible[tap];
-            const float *at[RT_DIRECT_POINTS];
+            ask_for_weights(&asked);
+            alignas(64) const float *at[SPOTS];
             if (!visible) {
                 weights += depth * LANES;
                 continue;
             }
-            _Pragma("GCC unroll 14") for (int p = 0; p < points; p++) at[p] =
-                seen_or_zeros(visible >> p & 1, rt_address(spots->points[p], offset));
+            find_spots(spots, offset, visible, at);
             for (int64_t k = 0; k < depth; k++, weights += LANES) {
-                ASK_AHEAD
                 ADD_PRODUCTS(at[p][k])
             }
         }
@@ -208,62 +285,72 @@ AVX512 INLINE void make_spots(const rt_direct_row *row, const rt_direct_spots *s
     finish(&of, row->residual, row->y, points, panels, sums);
 }
 
-#define ROW(points, panels)                                                                                  \
-    AVX512 static void row_##points##_##panels(const rt_direct_row *row, const rt_direct_spots *spots) {     \
+#define FUNCTION(kind, points, panels, call)                                                                 \
+    AVX512 static void kind##_##points##_##panels(const rt_direct_row *row, const rt_direct_spots *spots) {  \
         (void)spots;                                                                                         \
-        make(row, points, panels);                                                                           \
+        call;                                                                                                \
     }
-#define TILE(points, panels)                                                                                 \
-    ROW(points, panels)                                                                                      \
-    AVX512 static void spots_##points##_##panels(const rt_direct_row *row, const rt_direct_spots *spots) {   \
-        make_spots(row, spots, points, panels);                                                              \
-    }
-#define TILES(points) TILE(points, 1) TILE(points, 2)
-#define FEW_TILES(points) TILES(points) TILE(points, 3) TILE(points, 4)
+#define LINE(points, panels)                                                                                 \
+    FUNCTION(block, points, panels, make(row, LANES, true, points, panels))                                  \
+    FUNCTION(pair, points, panels, make(row, 2, false, points, panels))                                      \
+    FUNCTION(map, points, panels, make(row, row->apart, false, points, panels))
+#define ROW(points, panels) FUNCTION(row, points, panels, make(row, row->apart, true, points, panels))
+#define SPOT_TILE(points, panels) FUNCTION(spots, points, panels, make_spots(row, spots, points, panels))
+#define SINGLE(points) LINE(points, 1) ROW(points, 1)
+#define BOTH(points) SINGLE(points) LINE(points, 2) ROW(points, 2) SPOT_TILE(points, 1) SPOT_TILE(points, 2)
+#define FEW_TILES(points) BOTH(points) ROW(points, 3) ROW(points, 4) SPOT_TILE(points, 3) SPOT_TILE(points, 4)
 FEW_TILES(1)
 FEW_TILES(2)
 FEW_TILES(3)
 FEW_TILES(4)
 FEW_TILES(5)
 FEW_TILES(6)
-TILES(7)
-TILES(8)
-TILES(9)
-TILES(10)
-TILES(11)
-TILES(12)
-TILES(13)
-TILES(14)
-ROW(15, 1)
-ROW(16, 1)
-ROW(17, 1)
-ROW(18, 1)
-ROW(19, 1)
-ROW(20, 1)
-ROW(21, 1)
-ROW(22, 1)
-ROW(23, 1)
-ROW(24, 1)
+BOTH(7)
+BOTH(8)
+BOTH(9)
+BOTH(10)
+BOTH(11)
+BOTH(12)
+BOTH(13)
+BOTH(14)
+SINGLE(15)
+SINGLE(16)
+SINGLE(17)
+SINGLE(18)
+SINGLE(19)
+SINGLE(20)
+SINGLE(21)
+SINGLE(22)
+SINGLE(23)
+SINGLE(24)
 #define FEW(kind, points)                                                                                    \
     { kind##_##points##_1, kind##_##points##_2, kind##_##points##_3, kind##_##points##_4 }
-#define MANY(kind, points)                                                                                   \
+#define TWO(kind, points)                                                                                    \
     { kind##_##points##_1, kind##_##points##_2 }
-#define ALL(kind)                                                                                            \
-    FEW(kind, 1), FEW(kind, 2), FEW(kind, 3), FEW(kind, 4), FEW(kind, 5), FEW(kind, 6), MANY(kind, 7),       \
-        MANY(kind, 8), MANY(kind, 9), MANY(kind, 10), MANY(kind, 11), MANY(kind, 12), MANY(kind, 13),        \
-        MANY(kind, 14)
-/* By points, by panels. */
-static rt_direct_function *const rows[RT_DIRECT_MORE_POINTS][MOST_PANELS] = {
-    ALL(row),   {row_15_1}, {row_16_1}, {row_17_1}, {row_18_1}, {row_19_1},
-    {row_20_1}, {row_21_1}, {row_22_1}, {row_23_1}, {row_24_1}};
-static rt_direct_function *const spots_of[RT_DIRECT_POINTS][MOST_PANELS] = {ALL(spots)};
+#define ONE(kind, points)                                                                                    \
+    { kind##_##points##_1 }
+#define FEWEST(kind) FEW(kind, 1), FEW(kind, 2), FEW(kind, 3), FEW(kind, 4), FEW(kind, 5), FEW(kind, 6)
+#define FEWER(kind) TWO(kind, 1), TWO(kind, 2), TWO(kind, 3), TWO(kind, 4), TWO(kind, 5), TWO(kind, 6)
+#define MANY(kind)                                                                                           \
+    TWO(kind, 7), TWO(kind, 8), TWO(kind, 9), TWO(kind, 10), TWO(kind, 11), TWO(kind, 12), TWO(kind, 13),    \
+        TWO(kind, 14)
+#define MORE(kind)                                                                                           \
+    ONE(kind, 15), ONE(kind, 16), ONE(kind, 17), ONE(kind, 18), ONE(kind, 19), ONE(kind, 20), ONE(kind, 21), \
+        ONE(kind, 22), ONE(kind, 23), ONE(kind, 24)
+/* By kind, by points, by panels. */
+static rt_direct_function *const functions[][RT_DIRECT_MORE_POINTS][MOST_PANELS] = {
+    [RT_DIRECT_BLOCKS] = {FEWER(block), MANY(block), MORE(block)},
+    [RT_DIRECT_PAIRS] = {FEWER(pair), MANY(pair), MORE(pair)},
+    [RT_DIRECT_MAPS] = {FEWER(map), MANY(map), MORE(map)},
+    [RT_DIRECT_ROWS] = {FEWEST(row), MANY(row), MORE(row)},
+    [RT_DIRECT_SPOTS] = {FEWEST(spots), MANY(spots)}};
 
-rt_direct_function *rt_direct_function_for(int64_t points, int64_t panels, bool spots) {
-    return spots ? spots_of[points - 1][panels - 1] : rows[points - 1][panels - 1];
+rt_direct_function *rt_direct_function_for(rt_direct_kind kind, int64_t points, int64_t panels) {
+    return functions[kind][points - 1][panels - 1];
 }
 #else
-rt_direct_function *rt_direct_function_for(int64_t points, int64_t panels, bool spots) {
-    (void)points, (void)panels, (void)spots;
+rt_direct_function *rt_direct_function_for(rt_direct_kind kind, int64_t points, int64_t panels) {
+    (void)kind, (void)points, (void)panels;
     return NULL;
 }
 #endif
