@@ -69,12 +69,15 @@ static void activate(const rt_direct *s, const rt_direct_panels *range, float *y
 static void run_tiles(rt_direct_row row, rt_direct_kind kind, int64_t panels, int64_t count, int64_t most) {
     const int64_t tiles = (count + most - 1) / most, points = count / tiles, larger = count % tiles,
                   done = larger * (points + 1);
+    const int64_t next_panels = row.next_panels;
     row.times = larger;
+    row.next_panels = 0; /* the other tiles ask for them */
     if (larger) rt_direct_function_for(kind, points + 1, panels)(&row, NULL);
     row.x = rt_address(row.x, done * row.apart);
     row.y += done * row.y_point;
     if (row.residual) row.residual += done * row.y_point;
     row.times = tiles - larger;
+    row.next_panels = next_panels;
     rt_direct_function_for(kind, points, panels)(&row, NULL);
 }
 

@@ -261,7 +261,6 @@ AVX512 INLINE void make_spots(const rt_direct_row *row, const rt_direct_spots *s
     const int64_t step = s->panel_floats;
     const ends of = ends_of(row, panels);
     const float *weights = row->panels;
-    rest asked = rest_of(row, panels);
     __m512 sums[RT_DIRECT_POINTS][MOST_PANELS];
     begin(&of, points, panels, sums);
     for (int64_t part = 0; part < s->parts; part++) {
@@ -270,7 +269,6 @@ AVX512 INLINE void make_spots(const rt_direct_row *row, const rt_direct_spots *s
         for (int64_t tap = 0; tap < s->taps; tap++) {
             const int64_t offset = row->places[tap] + part * row->part_step;
             const uint32_t visible = spots->visible[tap];
-            ask_for_weights(&asked);
             alignas(64) const float *at[SPOTS];
             if (!visible) {
                 weights += depth * LANES;
@@ -278,6 +276,9 @@ AVX512 INLINE void make_spots(const rt_direct_row *row, const rt_direct_spots *s
             }
             find_spots(spots, offset, visible, at);
             for (int64_t k = 0; k < depth; k++, weights += LANES) {
+                /* One tile of spots reads all weights once: those of the next panels, one after another. */
+                _Pragma("GCC unroll 4") for (int v = 0; v < panels; v++)
+                    __builtin_prefetch(rt_address(weights, (panels + v) * step), 0, 2);
                 ADD_PRODUCTS(at[p][k])
             }
         }
