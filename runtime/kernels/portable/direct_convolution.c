@@ -26,6 +26,7 @@ enum {
     /* A tile may end a row and begin the next where rows have so many points at most, that see so many channels, with elements of the window
      * that lie no farther apart. */
     SHORT_ROW = 12,
+    MANY_POINTS = 16, /* for each of those at the ends of a single row */
     MANY_CHANNELS = 16,
     NEAR_ELEMENTS = 3,
     NEAR_BYTES = 256 << 10 /* of weights that pass over all points before others do */
@@ -274,6 +275,23 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
+/* Results along the last dimension whose windows reach beside the image. */
+static int64_t clipped_results(const rt_direct *s) {
+    const int64_t stride = s->window.stride[2], before = s->window.before[2], results = s->window.output[2],
+                  room = s->window.input[2] - 1 - (s->window.kernel[2] - 1) * s->window.dilation[2] + before,
+                  first = least((before + stride - 1) / stride, results),
+                  end = room < 0 ? 0 : least(room / stride + 1, results);
+    return end > first ? results - (end - first) : results;
+}
+
+/* Whether tiles go through all rows: where rows are shorter than tiles; and in a single row, where each point at its ends would be a tile, if
+ * these are not few. */
+static bool has_short_rows(const rt_direct *s) {
+    const int64_t points = s->window.output[2];
+    return points <= SHORT_ROW || (s->window.output[0] == 1 && s->window.output[1] == 1 &&
+                                   points <= MANY_POINTS * clipped_results(s));
+}
+
 /* Once the extents of images are known. */
 static bool read_extents(const op_call *call, const rt_environment *environment, rt_direct *s) {
     if (!accepts(call, environment) || !read_packed(call, s) || s->images < 0) return false;
@@ -298,7 +316,7 @@ static bool read_extents(const op_call *call, const rt_environment *environment,
     s->y_group_step = to_blocks ? panels * s->tiles.y_panel : s->filters;
     for (int d = 0; d < DIMENSIONS && single; d++) /* which see each point in turn: they are one row */
         s->window.input[d] = s->window.output[d] = d == DIMENSIONS - 1 ? points : 1;
-    s->spots = !single && !maps && s->tiles.depth >= MANY_CHANNELS && s->window.output[2] <= SHORT_ROW &&
+    s->spots = !single && !maps && s->tiles.depth >= MANY_CHANNELS && has_short_rows(s) &&
                s->window.dilation[1] <= NEAR_ELEMENTS && s->window.dilation[2] <= NEAR_ELEMENTS;
     return true;
 }
