@@ -69,15 +69,16 @@ static void activate(const rt_direct *s, const rt_direct_panels *range, float *y
 static void run_tiles(rt_direct_row row, rt_direct_kind kind, int64_t panels, int64_t count, int64_t most) {
     const int64_t tiles = (count + most - 1) / most, points = count / tiles, larger = count % tiles,
                   done = larger * (points + 1);
-    const int64_t next_panels = row.next_panels;
+    const int64_t lines = row.next_lines;
     row.times = larger;
-    row.next_panels = 0; /* the other tiles ask for them */
+    row.next_lines = lines * larger / tiles;
     if (larger) rt_direct_function_for(kind, points + 1, panels)(&row, NULL);
     row.x = rt_address(row.x, done * row.apart);
     row.y += done * row.y_point;
     if (row.residual) row.residual += done * row.y_point;
     row.times = tiles - larger;
-    row.next_panels = next_panels;
+    row.next += row.next_lines * LANES;
+    row.next_lines = lines - row.next_lines;
     rt_direct_function_for(kind, points, panels)(&row, NULL);
 }
 
@@ -137,7 +138,8 @@ static void run_panels(const rt_direct *s, const rt_direct_panels *range, rt_dir
         const int64_t panels = least(range->end - p, most);
         const rt_direct_panels these = {.group = range->group, .first = p, .end = p + panels};
         row.filters = least(left, panels * LANES);
-        row.next_panels = least(rt_direct_panel_count(s) - p - panels, most);
+        row.next = row.panels + panels * s->tiles.panel_floats;
+        row.next_lines = least(rt_direct_panel_count(s) - p - panels, most) * s->tiles.panel_floats / LANES;
         if (spots) {
             rt_direct_function_for(kind, count, panels)(&row, spots);
             if (!s->finished) activate(s, &these, row.y, row.y_point, count);

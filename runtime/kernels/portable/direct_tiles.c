@@ -126,12 +126,9 @@ typedef struct rest {
     int64_t lines; /* that are asked for with each element of the window, of each part of the channels */
 } rest;
 
-INLINE rest rest_of(const rt_direct_row *row, int panels) {
-    const rt_direct_shape *shape = row->shape;
-    const int64_t count = row->next_panels * shape->panel_floats / LANES,
-                  turns = row->times * shape->parts * shape->taps;
-    const float *next = row->panels + panels * shape->panel_floats;
-    return (rest){next, next + count * LANES, (count + turns - 1) / turns};
+INLINE rest rest_of(const rt_direct_row *row) {
+    const int64_t turns = row->times * row->shape->parts * row->shape->taps;
+    return (rest){row->next, row->next + row->next_lines * LANES, (row->next_lines + turns - 1) / turns};
 }
 
 INLINE void ask_for_weights(rest *of) {
@@ -220,7 +217,7 @@ AVX512 INLINE void add_elements(const rt_direct_row *row, const float *x, int64_
 
 AVX512 INLINE void make(const rt_direct_row *row, int64_t apart, bool deep, int points, int panels) {
     const ends of = ends_of(row, panels);
-    rest asked = rest_of(row, panels);
+    rest asked = rest_of(row);
     const float *x = row->x, *residual = row->residual;
     float *y = row->y;
     for (int64_t i = 0; i < row->times; i++) {

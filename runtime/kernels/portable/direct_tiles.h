@@ -59,7 +59,8 @@ typedef struct rt_direct_row {
     const rt_direct_run *runs; /* the elements that the points see */
     int64_t run_count;
     const float *panels;   /* weights */
-    int64_t next_panels;   /* after these, which are read next */
+    const float *next;     /* weights that are read after these */
+    int64_t next_lines;    /* of 16 of them, that are asked for meanwhile */
     const float *bias;     /* of the first filter; NULL: zeros */
     const float *residual; /* of the first filter at the first point, lies as y does; NULL: none */
     float *y;              /* the same */
