@@ -41,6 +41,7 @@ typedef struct line {
     int along;              /* the dimension */
     int64_t count;
     const box *of;
+    int64_t turn, turns; /* the number of this row of its box, and of all rows; 0: these ask for no weights */
 } line;
 
 /* ---- panels -------------------------------------------------------------------------------------------- */
@@ -127,9 +128,20 @@ static void run_row(const rt_direct *s, rt_direct_row row, const rt_direct_panel
     }
 }
 
+/* Which weights tiles ask for that read `panels` panels, of which others follow in the range: all that are read next, in the first of these rows;
+ * where no others follow, each row asks for its part of those of the next range. */
+static void find_next(const rt_direct *s, rt_direct_row *row, int64_t panels, int64_t next, bool others,
+                      const line *points) {
+    const int64_t lines = next * s->tiles.panel_floats / LANES, turn = points->turn, turns = points->turns,
+                  first = others ? (turn ? lines : 0) : lines * turn / turns,
+                  end = others ? lines : lines * (turn + 1) / turns;
+    row->next = row->panels + panels * s->tiles.panel_floats + first * LANES;
+    row->next_lines = end - first;
+}
+
 /* All of these panels at `count` points; where there are no spots, of the row. */
 static void run_panels(const rt_direct *s, const rt_direct_panels *range, rt_direct_row row,
-                       const rt_direct_spots *spots, int64_t count) {
+                       const rt_direct_spots *spots, const line *points, int64_t count) {
     const rt_direct_kind kind = spots ? RT_DIRECT_SPOTS : kind_of(s, row.apart);
     const bool few = (kind == RT_DIRECT_ROWS || spots) && is_page_apart(row.apart);
     const int64_t most = few ? RT_DIRECT_MORE_PANELS : RT_DIRECT_PANELS;
@@ -138,8 +150,9 @@ static void run_panels(const rt_direct *s, const rt_direct_panels *range, rt_dir
         const int64_t panels = least(range->end - p, most);
         const rt_direct_panels these = {.group = range->group, .first = p, .end = p + panels};
         row.filters = least(left, panels * LANES);
-        row.next = row.panels + panels * s->tiles.panel_floats;
-        row.next_lines = least(rt_direct_panel_count(s) - p - panels, most) * s->tiles.panel_floats / LANES;
+        if (points && points->turns)
+            find_next(s, &row, panels, least(rt_direct_panel_count(s) - p - panels, most),
+                      range->end - range->first > most, points);
         if (spots) {
             rt_direct_function_for(kind, count, panels)(&row, spots);
             if (!s->finished) activate(s, &these, row.y, row.y_point, count);
@@ -174,7 +187,7 @@ static void run_line(const line *points) {
     row.y_point *= y_apart;
     row.runs = points->of->runs;
     row.run_count = points->of->run_count;
-    run_panels(s, points->range, row, NULL, points->count);
+    run_panels(s, points->range, row, NULL, points, points->count);
 }
 
 /* ---- boxes --------------------------------------------------------------------------------------------- */
@@ -223,6 +236,13 @@ static void find_runs(const rt_direct *s, box *of) {
     }
 }
 
+/* Whether the points of a box see with the whole window: most points do. */
+static bool sees_all(const rt_direct *s, const box *of) {
+    for (int d = 0; d < DIMENSIONS; d++)
+        if (of->element_end[d] - of->element[d] < s->window.kernel[d]) return false;
+    return true;
+}
+
 /* Along the rows, or along the columns where these are longer. Of single points, which lie in one row, as many are made of all panels before
  * others are as stay in the second cache. */
 static void run_box(const rt_direct_job *job, const rt_direct_panels *range, int64_t image, const box *of) {
@@ -231,8 +251,9 @@ static void run_box(const rt_direct_job *job, const rt_direct_panels *range, int
     const int64_t filters = (range->end - range->first) * LANES, near = NEAR_FLOATS / (s->channels + filters),
                   most = near < RT_DIRECT_MORE_POINTS ? RT_DIRECT_MORE_POINTS : near;
     line points = {.job = job, .range = range, .image = image, .along = along, .of = of};
+    if (sees_all(s, of)) points.turns = (of->end[0] - of->first[0]) * (of->end[across] - of->first[across]);
     for (int64_t i = of->first[0]; i < of->end[0]; i++) {
-        for (int64_t j = of->first[across]; j < of->end[across]; j++) {
+        for (int64_t j = of->first[across]; j < of->end[across]; j++, points.turn++) {
             for (int64_t k = of->first[along]; k < of->end[along]; k += points.count) {
                 points.at[0] = i;
                 points.at[across] = j;
@@ -316,7 +337,7 @@ static void run_spots(const rt_direct_job *job, const rt_direct_panels *range, i
     rt_direct_row row = row_at(job, range, image, point);
     row.times = 1;
     row.apart = s->window.stride[2] * s->pixel;
-    run_panels(s, range, row, &spots, count);
+    run_panels(s, range, row, &spots, NULL, count);
 }
 
 /* Zeros beside the image count for nothing if all weights are finite. */
