@@ -10,12 +10,14 @@
  * are taken away in the end: sum of a * (b - zero) = sum of a * b - zero * sum of a.
  */
 #include "runtime/kernels/portable/integer_product.h"
+#include "runtime/kernels/portable/integer_tiles.h"
 #include "runtime/kernels/portable/product.h"
 #include <string.h>
 
 enum {
     PACKED_COLUMNS = 512, /* of a block at most; more threads have less each */
     THIN_ROWS = 4,        /* products of fewer rows add rows of B */
+    TILE_ROWS = 4,        /* blocks of so many are multiplied in tiles, where the machine does that */
     THIN_COLUMNS = 1024   /* that they work on at a time: sums that stay in the cache */
 };
 
@@ -29,6 +31,7 @@ typedef struct integer_matmul {
     op_dtype a_dtype, b_dtype, y_dtype;
     bool quantized, packed; /* packed: B is */
     int64_t packed_each;    /* columns of a block of it */
+    bool tiles;             /* its blocks are multiplied in tiles */
     lines_kind a_zero, b_zero, a_scale, b_scale, y_zero, y_scale;
 } integer_matmul;
 
@@ -123,6 +126,28 @@ static void finish_rows(const void *results, int64_t row, int64_t rows, const in
                    sums + i * pitch);
 }
 
+/* Of some columns of the block. */
+static void finish_part(const void *results, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                        const int32_t *sums, int64_t pitch) {
+    block_results part = *(const block_results *)results;
+    part.column += column;
+    part.columns = columns;
+    finish_rows(&part, row, rows, sums, pitch);
+}
+
+/* In tiles: sums that are results go to their places at once. */
+static void run_tiles(const rt_integer_block *block) {
+    const block_results *results = block->results;
+    const rt_product *product = &results->job->shape->product;
+    rt_byte_tiles_results to = {.finish = finish_part, .results = results};
+    if (!results->job->shape->quantized) {
+        to.sums = (int32_t *)(void *)results->job->y +
+                  (results->batch * product->rows + results->row) * product->columns + results->column;
+        to.sums_row = product->columns;
+    }
+    rt_byte_tiles_run(block, &to);
+}
+
 static void run_block(const integer_matmul_job *job, int64_t batch, int64_t row, int64_t rows, int64_t column,
                       int64_t columns, void *scratch) {
     const integer_matmul *shape = job->shape;
@@ -170,7 +195,8 @@ static void run_block(const integer_matmul_job *job, int64_t batch, int64_t row,
                                     .packed_columns = product->columns,
                                     .finish = finish_rows,
                                     .results = &results};
-    rt_integer_block_run(&block, scratch);
+    if (shape->tiles && rows >= TILE_ROWS) run_tiles(&block);
+    else rt_integer_block_run(&block, scratch);
 }
 
 static void run_thin(const integer_matmul_job *job, int64_t batch, int64_t row, int64_t column,
@@ -366,6 +392,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     const int64_t share = (shape->columns + environment->threads - 1) / environment->threads;
     shape->packed_each = (share + RT_INTEGER_PANEL - 1) / RT_INTEGER_PANEL * RT_INTEGER_PANEL;
     if (shape->packed_each > PACKED_COLUMNS) shape->packed_each = PACKED_COLUMNS;
+    shape->tiles = shape->packed && product->depth > 0 && rt_byte_tiles_wanted();
     shape->a_zero = kind_of(call, 2);
     shape->b_zero = kind_of(call, quantized ? 5 : 3);
     if (quantized) {
