@@ -9,7 +9,9 @@
  * Where a filter sees one channel of a map, the channel becomes floats, whose sums are exact: windows that large that they would not be are
  * left to the product (stencil.h).
  */
+#include "runtime/kernels/portable/filter_tiles.h"
 #include "runtime/kernels/portable/integer_image.h"
+#include "runtime/kernels/portable/integer_tiles.h"
 #include "runtime/kernels/portable/product.h"
 #include "runtime/kernels/portable/short_rows.h"
 #include "runtime/kernels/portable/stencil.h"
@@ -29,6 +31,7 @@ typedef struct integer_convolution {
     bool quantized, bias, zero_each, scale_each; /* each: one for every filter */
     bool arranged;                               /* the filters: see integer_filters.h */
     int64_t quads;                               /* of an arranged filter */
+    bool tiles;                                  /* they are multiplied in tiles */
     int64_t rows_each, columns_each;
     /* 0, or each thread copies the planes of so many groups at a time, and not all are copied before. */
     int64_t groups_together;
@@ -171,6 +174,11 @@ static void run_dense(const integer_convolution_job *job, const rt_image_lines *
     rt_integer_block_run(&block, scratch);
 }
 
+/* How many quadruples lie from those of four channels to those of the next four. */
+static int64_t quads_apart(const rt_integer_image *image) {
+    return image->by_channels ? image->kernel_size : 1;
+}
+
 static void run_arranged(const integer_convolution_job *job, const rt_image_lines *lines, int64_t rows,
                          const int16_t *zeros, const block_results *results, void *scratch) {
     const integer_convolution *shape = job->shape;
@@ -191,6 +199,8 @@ static void run_arranged(const integer_convolution_job *job, const rt_image_line
         .columns = lines->count,
         .depth = image->channels * image->kernel_size,
         .quads = shape->quads,
+        .step = quads_apart(image),
+        .tiles = shape->tiles,
         .image = direct ? lines->x : NULL,
         .panels = lines->runs->panels,
         .offsets = image->offsets,
@@ -552,6 +562,14 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     const bool band = op_attribute_find(&call->attributes, "ouro.packed_extents") != NULL;
     shape->columns_each = shape->arranged ? rt_filters_columns(shape->quads, !rt_image_is_direct(image))
                                           : rt_integer_columns(image->filters, depth, band);
+    /* Blocks of as many columns as tiles are good for, where they are. */
+    const int64_t wide = shape->columns_each < RT_FILTER_TILES_COLUMNS ? shape->columns_each
+                                                                       : RT_FILTER_TILES_COLUMNS,
+                  columns = image->positions < wide ? image->positions : wide;
+    shape->tiles = shape->arranged &&
+                   rt_filter_tiles_fit(image->filters, columns, shape->quads, quads_apart(image)) &&
+                   rt_byte_tiles_wanted();
+    if (shape->tiles) shape->columns_each = wide;
     /* Smaller blocks where there would be too few for the threads. */
     const int64_t parts = image->group * ((image->positions + shape->columns_each - 1) / shape->columns_each);
     const int64_t wanted = parts >= environment->threads ? 1 : (environment->threads + parts - 1) / parts;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* integer_filters.c: arranged filters of integer convolutions and blocks of their products; see integer_filters.h. */
 #include "runtime/kernels/portable/integer_filters.h"
+#include "runtime/kernels/portable/filter_tiles.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/quad_lanes.h"
 #include <string.h>
@@ -391,46 +392,97 @@ static void finish(const rt_filters_block *block, int64_t row, int64_t rows, int
     block->finish(block->results, row, rows, sums, pitch);
 }
 
+/* The sums of the columns: a filter of ones adds them up. */
+static void add_columns(const rt_filters_block *block, const panels *from, int64_t quads,
+                        int32_t *column_sums, int64_t pitch, bool add) {
+    static const int32_t none = 0;
+    int8_t ones[4 * DEPTH_QUADS];
+    panels part = *from;
+    memset(ones, 1, sizeof ones);
+    for (int64_t k = 0; k < quads; k += DEPTH_QUADS, part.offsets += DEPTH_QUADS)
+        run_tiles(&part, least(quads - k, DEPTH_QUADS), 1, block->columns, ones, &none, column_sums, pitch,
+                  add || k > 0);
+}
+
+/* What a part of the depth adds to the sums of a block, which are kept there, or finished at once. */
+typedef struct depth_part {
+    int64_t first, quads; /* quadruples */
+    int32_t *sums;
+    const int32_t *column_sums;
+    int64_t pitch;
+    bool at_once;
+} depth_part;
+
+static void run_strips(const rt_filters_block *block, const panels *from, const depth_part *part) {
+    const int8_t *filters = block->filters;
+    int64_t strip = STRIP;
+    for (int64_t row = 0; row < block->rows; row += strip, filters += 4 * block->quads * strip) {
+        int32_t start[STRIP] = {0};
+        while (strip > block->rows - row) strip /= 2;
+        for (int64_t i = 0; i < strip && part->first == 0; i++) start[i] = start_of(block, row + i);
+        int32_t *to = part->at_once ? part->sums : part->sums + row * part->pitch;
+        run_tiles(from, part->quads, strip, block->columns, filters + 4 * part->first * strip, start, to,
+                  part->pitch, part->first > 0);
+        if (part->at_once) finish(block, row, strip, to, part->pitch, part->column_sums);
+    }
+}
+
+static void run_in_tiles(const rt_filters_block *block, const panels *from, const depth_part *part) {
+    int32_t own[RT_FILTER_TILES_ROWS * RT_FILTER_TILES_COLUMNS];
+    for (int64_t row = 0; row < block->rows; row += RT_FILTER_TILES_ROWS) {
+        const int64_t rows = least(block->rows - row, RT_FILTER_TILES_ROWS);
+        int32_t start[RT_FILTER_TILES_ROWS];
+        for (int64_t i = 0; i < rows; i++) start[i] = start_of(block, row + i);
+        const rt_filter_tiles tiles = {.filters = block->filters + 4 * block->quads * row,
+                                       .rows = rows,
+                                       .columns = block->columns,
+                                       .quads = block->quads,
+                                       .first = part->first,
+                                       .count = part->quads,
+                                       .step = block->step,
+                                       .image = from->image,
+                                       .begins = from->begins,
+                                       .offsets = from->offsets,
+                                       .distance = from->distance,
+                                       .start = part->first ? NULL : start,
+                                       .sums = part->at_once ? own : part->sums + row * part->pitch,
+                                       .pitch = part->pitch};
+        rt_filter_tiles_run(&tiles);
+        if (part->at_once) finish(block, row, rows, own, part->pitch, part->column_sums);
+    }
+}
+
 void rt_filters_block_run(const rt_filters_block *block, void *scratch) {
     const bool filled = !block->image;
     const parts places = divide(block->rows, block->columns, block->quads, filled);
+    /* Parts of the depth are whole tiles. */
+    const int64_t tile = RT_FILTER_TILES_QUADS * block->step;
+    const bool tiles = block->tiles &&
+                       rt_filter_tiles_fit(block->rows, block->columns, block->quads, block->step) &&
+                       (places.deep == block->quads || places.deep >= tile);
+    const int64_t deep = tiles && places.deep < block->quads ? places.deep / tile * tile : places.deep;
     uint8_t *own = scratch;
     int64_t *own_offsets = (int64_t *)(void *)((char *)scratch + places.offsets);
-    int32_t *sums = (int32_t *)(void *)((char *)scratch + places.sums);
     int32_t *column_sums = (int32_t *)(void *)((char *)scratch + places.column_sums);
     panels from = {.image = block->image, .begins = block->panels, .offsets = block->offsets};
-    bool zero = false, at_once = places.deep == block->quads;
+    depth_part part = {.sums = (int32_t *)(void *)((char *)scratch + places.sums),
+                       .column_sums = column_sums,
+                       .pitch = places.pitch,
+                       .at_once = places.deep == block->quads};
+    bool zero = false;
     for (int64_t row = 0; row < block->rows; row++) zero |= zero_of(block, row) != 0;
     for (int64_t k = 0; k < places.deep && filled; k++) own_offsets[k] = k * PANEL_BYTES;
     if (filled) from = (panels){.image = own, .offsets = own_offsets};
-    for (int64_t first = 0; first < block->quads; first += places.deep) {
-        const int64_t quads = least(block->quads - first, places.deep);
+    for (; part.first < block->quads; part.first += deep) {
+        part.quads = least(block->quads - part.first, deep);
         if (filled) {
-            from.distance = quads * PANEL_BYTES;
-            block->fill(block->context, first, quads, own);
+            from.distance = part.quads * PANEL_BYTES;
+            block->fill(block->context, part.first, part.quads, own);
         }
-        if (zero) { /* a filter of ones adds up the columns */
-            static const int32_t none = 0;
-            int8_t ones[4 * DEPTH_QUADS];
-            memset(ones, 1, sizeof ones);
-            panels part = from;
-            for (int64_t k = 0; k < quads; k += DEPTH_QUADS, part.offsets += DEPTH_QUADS)
-                run_tiles(&part, least(quads - k, DEPTH_QUADS), 1, block->columns, ones, &none, column_sums,
-                          places.pitch, first + k > 0);
-        }
-        const int8_t *filters = block->filters;
-        int64_t strip = STRIP;
-        for (int64_t row = 0; row < block->rows; row += strip, filters += 4 * block->quads * strip) {
-            int32_t start[STRIP] = {0};
-            while (strip > block->rows - row) strip /= 2;
-            for (int64_t i = 0; i < strip && first == 0; i++) start[i] = start_of(block, row + i);
-            int32_t *to = at_once ? sums : sums + row * places.pitch;
-            run_tiles(&from, quads, strip, block->columns, filters + 4 * first * strip, start, to,
-                      places.pitch, first > 0);
-            if (at_once) finish(block, row, strip, to, places.pitch, column_sums);
-        }
+        if (zero) add_columns(block, &from, part.quads, column_sums, places.pitch, part.first > 0);
+        (tiles ? run_in_tiles : run_strips)(block, &from, &part);
     }
-    if (!at_once) finish(block, 0, block->rows, sums, places.pitch, column_sums);
+    if (!part.at_once) finish(block, 0, block->rows, part.sums, places.pitch, column_sums);
 }
 
 bool rt_filters_wanted(void) {

@@ -45,6 +45,8 @@ typedef struct rt_filters_block {
     op_dtype filter_dtype, image_dtype;
     int16_t image_zero;
     int64_t rows, columns, depth, quads; /* depth: without what fills up */
+    int64_t step; /* quadruples from those of four channels to those of the next four */
+    bool tiles;   /* they are multiplied in tiles: see filter_tiles.h */
     /* Where the image lies as quadruples, unsigned, 0 where they are filled up: those of RT_INTEGER_PANEL columns, one after another, begin
      * panels[number] + offsets[quadruple] bytes after `image`. NULL: `fill` copies them. */
     const uint8_t *image;

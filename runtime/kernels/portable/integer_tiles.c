@@ -9,32 +9,26 @@
  * where b and b_zero are those of the packed bytes, which are unsigned.
  */
 #include "runtime/kernels/portable/integer_tiles.h"
+#include "runtime/kernels/portable/byte_tiles.h"
 
-#if defined(__x86_64__) && defined(__GNUC__) && defined(__linux__)
+#if defined(RT_HAS_BYTE_TILES)
 #include "runtime/kernels/portable/lanes.h"
 #include <cpuid.h>
-#include <immintrin.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 enum {
-    TILE_ROWS = 16,
-    TILE_BYTES = 64,                     /* of a row */
-    GROUP = 2 * TILE_ROWS,               /* rows at a time */
-    TOGETHER = 4,                        /* tiles of sums */
-    PANEL_STEP = TILE_ROWS * TILE_BYTES, /* bytes of a tile of B, which lie one after another */
+    TILE_ROWS = RT_TILE_ROWS,
+    TILE_BYTES = RT_TILE_BYTES,
+    GROUP = RT_TILE_GROUP,
+    TOGETHER = RT_TILE_TOGETHER,
+    PANEL_STEP = RT_TILE_SIZE, /* bytes of a tile of B, which lie one after another */
     PART =
         8 *
         RT_INTEGER_PANEL, /* columns whose sums are finished together: they and A stay in the nearest cache */
     SUMS = TOGETHER * TILE_ROWS * TILE_ROWS /* of all tiles of sums */
 };
-#define WITH_TILES __attribute__((target("amx-tile,amx-int8,avx512f,avx512bw,avx512vnni")))
-
-/* Instructions on tiles say nothing to the compiler of the memory that they read: what was written has to be there before, and has to stay until then. */
-static inline void settle_memory(void) {
-    __asm__ volatile("" ::: "memory");
-}
 
 /* ---- the machine --------------------------------------------------------------------------------------- */
 
@@ -55,28 +49,6 @@ bool rt_byte_tiles_wanted(void) {
     return has_tiles() && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
-/* What tiles are: as the processor reads it. */
-typedef struct configuration {
-    uint8_t palette, start, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} configuration;
-
-/* Tiles for `rows` rows of A. More than 16: sums are tiles 0 and 1, and 2 and 3 below them, A is 4 and 5, B 6 and 7. Else sums are
- * tiles 0 to 3, side by side, A is 4, B 5 to 7. */
-WITH_TILES static void configure(int64_t rows) {
-    configuration made = {.palette = 1};
-    const uint8_t above = (uint8_t)(rows < TILE_ROWS ? rows : TILE_ROWS), below = (uint8_t)(rows - above);
-    for (int i = 0; i < 8; i++) {
-        made.row_bytes[i] = TILE_BYTES;
-        made.rows[i] = i > 4 ? TILE_ROWS : above;
-    }
-    if (below) made.rows[2] = made.rows[3] = made.rows[5] = below;
-    settle_memory();
-    _tile_loadconfig(&made);
-    settle_memory();
-}
-
 /* ---- products ------------------------------------------------------------------------------------------ */
 
 /* Tiles of A from `a` on, and of B from `b` on, a panel `distance` bytes after another: so many through the depth. */
@@ -88,7 +60,7 @@ typedef struct tile_steps {
 #define MULTIPLY_SIGNED(sums, a, b) _tile_dpbsud(sums, a, b)
 #define MULTIPLY_UNSIGNED(sums, a, b) _tile_dpbuud(sums, a, b)
 #define STEPS(sign, MULTIPLY)                                                                                \
-    WITH_TILES static void add_tall_1_##sign(const tile_steps *of) {                                         \
+    RT_WITH_TILES static void add_tall_1_##sign(const tile_steps *of) {                                      \
         const uint8_t *a = of->a, *b = of->b, *below = a + TILE_ROWS * of->a_row;                            \
         for (int64_t k = 0; k < of->count; k++, a += TILE_BYTES, below += TILE_BYTES, b += PANEL_STEP) {     \
             _tile_loadd(6, b, TILE_BYTES);                                                                   \
@@ -98,7 +70,7 @@ typedef struct tile_steps {
             MULTIPLY(2, 5, 6);                                                                               \
         }                                                                                                    \
     }                                                                                                        \
-    WITH_TILES static void add_tall_2_##sign(const tile_steps *of) {                                         \
+    RT_WITH_TILES static void add_tall_2_##sign(const tile_steps *of) {                                      \
         const uint8_t *a = of->a, *b = of->b, *below = a + TILE_ROWS * of->a_row;                            \
         for (int64_t k = 0; k < of->count; k++, a += TILE_BYTES, below += TILE_BYTES, b += PANEL_STEP) {     \
             _tile_loadd(6, b, TILE_BYTES);                                                                   \
@@ -111,7 +83,7 @@ typedef struct tile_steps {
             MULTIPLY(3, 5, 7);                                                                               \
         }                                                                                                    \
     }                                                                                                        \
-    WITH_TILES static inline                                                                                 \
+    RT_WITH_TILES static inline                                                                              \
         __attribute__((always_inline)) void add_flat_##sign(const tile_steps *of, int panels) {              \
         const uint8_t *a = of->a, *b = of->b;                                                                \
         const int64_t distance = of->distance;                                                               \
@@ -133,16 +105,16 @@ typedef struct tile_steps {
             }                                                                                                \
         }                                                                                                    \
     }                                                                                                        \
-    WITH_TILES static void add_flat_1_##sign(const tile_steps *of) {                                         \
+    RT_WITH_TILES static void add_flat_1_##sign(const tile_steps *of) {                                      \
         add_flat_##sign(of, 1);                                                                              \
     }                                                                                                        \
-    WITH_TILES static void add_flat_2_##sign(const tile_steps *of) {                                         \
+    RT_WITH_TILES static void add_flat_2_##sign(const tile_steps *of) {                                      \
         add_flat_##sign(of, 2);                                                                              \
     }                                                                                                        \
-    WITH_TILES static void add_flat_3_##sign(const tile_steps *of) {                                         \
+    RT_WITH_TILES static void add_flat_3_##sign(const tile_steps *of) {                                      \
         add_flat_##sign(of, 3);                                                                              \
     }                                                                                                        \
-    WITH_TILES static void add_flat_4_##sign(const tile_steps *of) {                                         \
+    RT_WITH_TILES static void add_flat_4_##sign(const tile_steps *of) {                                      \
         add_flat_##sign(of, 4);                                                                              \
     }
 STEPS(signed, MULTIPLY_SIGNED)
@@ -155,33 +127,6 @@ static void add_steps(const tile_steps *of, bool tall, int64_t panels, bool is_s
         {{add_flat_1_signed, add_flat_2_signed, add_flat_3_signed, add_flat_4_signed},
          {add_tall_1_signed, add_tall_2_signed}}};
     functions[is_signed][tall][panels - 1](of);
-}
-
-/* Sums begin with what is there, side by side, and those of the rows below after TILE_ROWS rows. */
-WITH_TILES static void load_sums(const int32_t *from, int64_t pitch, bool tall, int64_t panels) {
-    const int64_t row = pitch * (int64_t)sizeof *from;
-    _tile_loadd(0, from, row);
-    if (panels > 1) _tile_loadd(1, from + TILE_ROWS, row);
-    if (tall) {
-        _tile_loadd(2, from + TILE_ROWS * pitch, row);
-        if (panels > 1) _tile_loadd(3, from + TILE_ROWS * pitch + TILE_ROWS, row);
-    } else {
-        if (panels > 2) _tile_loadd(2, from + 2 * TILE_ROWS, row);
-        if (panels > 3) _tile_loadd(3, from + 3 * TILE_ROWS, row);
-    }
-}
-
-WITH_TILES static void store_sums(int32_t *to, int64_t pitch, bool tall, int64_t panels) {
-    const int64_t row = pitch * (int64_t)sizeof *to;
-    _tile_stored(0, to, row);
-    if (panels > 1) _tile_stored(1, to + TILE_ROWS, row);
-    if (tall) {
-        _tile_stored(2, to + TILE_ROWS * pitch, row);
-        if (panels > 1) _tile_stored(3, to + TILE_ROWS * pitch + TILE_ROWS, row);
-    } else {
-        if (panels > 2) _tile_stored(2, to + 2 * TILE_ROWS, row);
-        if (panels > 3) _tile_stored(3, to + 3 * TILE_ROWS, row);
-    }
 }
 
 /* ---- what sums begin with ------------------------------------------------------------------------------ */
@@ -199,7 +144,7 @@ typedef struct tile_block {
     uint8_t rest[GROUP][TILE_BYTES]; /* of rows of A, where the depth ends within a tile */
 } tile_block;
 
-WITH_TILES static uint32_t sum_of_row(const uint8_t *a, int64_t count, bool is_signed) {
+RT_WITH_TILES static uint32_t sum_of_row(const uint8_t *a, int64_t count, bool is_signed) {
     const __m512i ones = _mm512_set1_epi8(1);
     __m512i sum = _mm512_setzero_si512();
     for (int64_t k = 0; k < count; k += TILE_BYTES) {
@@ -209,7 +154,7 @@ WITH_TILES static uint32_t sum_of_row(const uint8_t *a, int64_t count, bool is_s
     return (uint32_t)_mm512_reduce_add_epi32(sum);
 }
 
-WITH_TILES static void describe_block(tile_block *of) {
+RT_WITH_TILES static void describe_block(tile_block *of) {
     const rt_integer_block *block = of->block;
     of->b_shift = block->b_dtype == OP_INT8 ? 128 : 0;
     of->plain = !block->b_each;
@@ -230,8 +175,8 @@ WITH_TILES static void describe_block(tile_block *of) {
 }
 
 /* Of `rows` rows and `columns` columns, which are there in whole panels. */
-WITH_TILES static void begin_sums(const tile_block *of, int64_t row, int64_t rows, int64_t column,
-                                  int64_t columns, int32_t *sums, int64_t pitch) {
+RT_WITH_TILES static void begin_sums(const tile_block *of, int64_t row, int64_t rows, int64_t column,
+                                     int64_t columns, int32_t *sums, int64_t pitch) {
     const rt_integer_block *block = of->block;
     for (int64_t j = 0; j < columns; j += RT_INTEGER_PANEL) {
         const __mmask16 some = rt_first_lanes_16(block->columns - column - j);
@@ -259,7 +204,7 @@ WITH_TILES static void begin_sums(const tile_block *of, int64_t row, int64_t row
 /* ---- blocks -------------------------------------------------------------------------------------------- */
 
 /* What of rows of A stands after the last whole tile; zeros after it, which take B out of the sums. */
-WITH_TILES static void copy_rest(tile_block *of, int64_t row, int64_t rows) {
+RT_WITH_TILES static void copy_rest(tile_block *of, int64_t row, int64_t rows) {
     const rt_integer_block *block = of->block;
     const int64_t rest = block->depth % TILE_BYTES;
     const uint8_t *a = (const uint8_t *)block->a + row * block->a_row + block->depth - rest;
@@ -282,9 +227,9 @@ static void add_rest(const tile_block *of, const uint8_t *b, int64_t distance, b
         steps.b = own[0];
         steps.distance = PANEL_STEP;
     }
-    settle_memory();
+    rt_tiles_settle();
     add_steps(&steps, tall, panels, block->a_dtype == OP_INT8);
-    settle_memory();
+    rt_tiles_settle();
 }
 
 /* Adds to the tiles of sums all products of rows and panels. */
@@ -303,8 +248,8 @@ static void add_products(const tile_block *of, int64_t row, bool tall, int64_t c
 }
 
 /* Columns [column, end) of some rows. What sums begin with is written while those before are multiplied: a tile waits until it is there. */
-WITH_TILES static void run_rows(const tile_block *of, int64_t row, int64_t rows, int64_t column, int64_t end,
-                                int32_t *to, int64_t pitch) {
+RT_WITH_TILES static void run_rows(const tile_block *of, int64_t row, int64_t rows, int64_t column,
+                                   int64_t end, int32_t *to, int64_t pitch) {
     const bool tall = rows > TILE_ROWS;
     const int64_t wide = (tall ? TOGETHER / 2 : TOGETHER) * RT_INTEGER_PANEL;
     int32_t sums[2][SUMS];
@@ -312,22 +257,20 @@ WITH_TILES static void run_rows(const tile_block *of, int64_t row, int64_t rows,
     for (int turn = 0; column < end; column += wide, to += wide, turn ^= 1) {
         const int64_t left = end - column, columns = left < wide ? left : wide, after = left - columns,
                       panels = (columns + RT_INTEGER_PANEL - 1) / RT_INTEGER_PANEL;
-        settle_memory();
-        load_sums(sums[turn], wide, tall, panels);
-        settle_memory();
+        rt_tiles_load(sums[turn], wide * (int64_t)sizeof *to, TILE_ROWS, TILE_ROWS * wide, tall, panels);
         begin_sums(of, row, rows, column + wide, after < wide ? after : wide, sums[turn ^ 1], wide);
         add_products(of, row, tall, column, panels);
         if (columns % RT_INTEGER_PANEL == 0) {
-            store_sums(to, pitch, tall, panels);
+            rt_tiles_store(to, pitch, tall, panels);
             continue;
         }
-        store_sums(sums[turn], wide, tall, panels);
+        rt_tiles_store(sums[turn], wide, tall, panels);
         for (int64_t i = 0; i < rows; i++)
             memcpy(to + i * pitch, sums[turn] + i * wide, (size_t)columns * sizeof *to);
     }
 }
 
-WITH_TILES void rt_byte_tiles_run(const rt_integer_block *block, const rt_byte_tiles_results *results) {
+RT_WITH_TILES void rt_byte_tiles_run(const rt_integer_block *block, const rt_byte_tiles_results *results) {
     tile_block of;
     of.block = block;
     size_t bytes = 0;
@@ -343,7 +286,7 @@ WITH_TILES void rt_byte_tiles_run(const rt_integer_block *block, const rt_byte_t
         for (int64_t row = 0; row < block->rows; row += GROUP) {
             const int64_t rows = block->rows - row < GROUP ? block->rows - row : GROUP;
             int32_t *to = results->sums ? results->sums + row * results->sums_row + column : own;
-            if (rows != configured) configure(rows);
+            if (rows != configured) rt_tiles_set_up(rows, RT_TILE_ROWS);
             configured = rows;
             copy_rest(&of, row, rows);
             run_rows(&of, row, rows, column, end, to, results->sums ? results->sums_row : PART);

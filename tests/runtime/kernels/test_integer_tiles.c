@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_integer_tiles.c: products of bytes in tiles against those that other instructions make, and against sums made one product at a time: to the bit. */
+#include "runtime/kernels/portable/filter_tiles.h"
 #include "runtime/kernels/portable/integer_tiles.h"
 #include "tests/support/application.h"
 #include "tests/support/operators.h"
@@ -125,6 +126,122 @@ static void tiles_give_the_same_sums(void **state) {
     }
 }
 
+/* ---- filters ------------------------------------------------------------------------------------------- */
+
+enum { FILTERS = 90, QUADS = 1600, POSITIONS = 300, PLANE = 4 * (POSITIONS + 80) };
+
+/* Sums of filters. */
+typedef struct taken_filters {
+    int32_t sums[FILTERS][POSITIONS];
+    int64_t numbers, columns;
+} taken_filters;
+
+/* Quadruples as an image has them: where each begins, and bytes of the panel that begins at column 16 p from `panels[p]` on. */
+typedef struct quadruples {
+    const uint8_t *image;
+    const int64_t *offsets, *panels;
+    int64_t columns;
+} quadruples;
+
+static void fill_panels(const void *context, int64_t first, int64_t count, uint8_t *to) {
+    const quadruples *from = context;
+    for (int64_t p = 0; p * RT_INTEGER_PANEL < from->columns; p++) {
+        for (int64_t k = 0; k < count; k++, to += 4 * RT_INTEGER_PANEL)
+            memcpy(to, from->image + from->panels[p] + from->offsets[first + k], 4 * RT_INTEGER_PANEL);
+    }
+}
+
+static void take_filters(const void *results, int64_t row, int64_t rows, const int32_t *sums, int64_t pitch) {
+    taken_filters *to = *(taken_filters *const *)results;
+    to->numbers += rows * to->columns;
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(to->sums[row + i], sums + i * pitch, (size_t)to->columns * sizeof *sums);
+}
+
+static void compare_filters(const rt_filters_block *block, void *scratch, int round) {
+    static taken_filters by_tiles, by_others;
+    for (int time = 0; time < 2; time++) {
+        taken_filters *to = time ? &by_tiles : &by_others;
+        rt_filters_block one = *block;
+        memset(to, 0x5a, sizeof *to);
+        to->columns = block->columns;
+        to->numbers = 0;
+        one.tiles = time;
+        one.finish = take_filters;
+        one.results = &to;
+        rt_filters_block_run(&one, scratch);
+        assert_int_equal(to->numbers, block->rows * block->columns);
+    }
+    if (memcmp(by_tiles.sums, by_others.sums, sizeof by_tiles.sums) != 0)
+        fail_msg("round %d: %d filters, %d columns, %d quadruples", round, (int)block->rows,
+                 (int)block->columns, (int)block->quads);
+}
+
+static void filters_in_tiles_give_the_same_sums(void **state) {
+    (void)state;
+    static uint8_t image[(QUADS + 4) * PLANE];
+    static _Alignas(64) uint8_t w[FILTERS * 4 * QUADS], arranged[FILTERS * (4 * QUADS + 4)];
+    static _Alignas(64) char scratch[1 << 23];
+    static int64_t offsets[QUADS];
+    if (!rt_byte_tiles_wanted()) {
+        skip(); /* the machine has none */
+        return;
+    }
+    uint64_t seed = 43;
+    random_bytes(image, sizeof image, &seed);
+    int fitting = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        const bool deep = round % 6 == 0, linear = round % 4 == 3;
+        const int64_t taps = linear ? 1 : random_range(&seed, 1, 9),
+                      fours = random_range(&seed, 1, deep ? QUADS / taps : 40);
+        /* Three channels do not make quadruples of channels. */
+        const rt_filters_shape shape =
+            linear ? (rt_filters_shape){3, fours} : (rt_filters_shape){4 * fours, taps};
+        const int64_t quads = rt_filters_quads(shape), rows = random_range(&seed, 1, FILTERS),
+                      columns = random_range(&seed, 1, round % 8 ? 256 : POSITIONS),
+                      depth = shape.channels * shape.taps;
+        const op_dtype dtype = round % 2 ? OP_INT8 : OP_UINT8;
+        int16_t zeros[FILTERS];
+        int32_t biases[FILTERS];
+        int64_t panels[POSITIONS / RT_INTEGER_PANEL + 1];
+        random_bytes(w, rows * depth, &seed);
+        rt_filters_arrange(dtype, w, 1, rows, shape, arranged);
+        for (int i = 0; i < FILTERS; i++) {
+            zeros[i] = (int16_t)(round % 3 ? random_range(&seed, 0, 100) : dtype == OP_UINT8 ? 128 : 0);
+            biases[i] = (int32_t)random_next(&seed);
+        }
+        for (int64_t k = 0; k < quads; k++) /* window elements follow each other in a line */
+            offsets[k] = linear ? k * PLANE : k / taps * PLANE + k % taps * 4;
+        for (int64_t p = 0; p * RT_INTEGER_PANEL < columns; p++)
+            panels[p] = 4 * RT_INTEGER_PANEL * p + 4 * random_range(&seed, 0, 9);
+        const quadruples from = {image, offsets, panels, columns};
+        const bool filled = linear || round % 3 == 0;
+        const rt_filters_block block = {
+            .filters = (const int8_t *)arranged,
+            .sums = (const int32_t *)(const void *)(arranged + rows * 4 * quads),
+            .zeros = zeros,
+            .biases = round % 5 ? biases : NULL,
+            .filter_dtype = dtype,
+            .image_dtype = round % 7 < 3 ? OP_INT8 : OP_UINT8,
+            .image_zero = (int16_t)random_range(&seed, 0, 100),
+            .rows = rows,
+            .columns = columns,
+            .depth = depth,
+            .quads = quads,
+            .step = linear ? 1 : taps,
+            .image = filled ? NULL : image,
+            .panels = panels,
+            .offsets = offsets,
+            .fill = fill_panels,
+            .context = &from,
+        };
+        assert_true(rt_filters_scratch(rows, columns, quads, filled) <= sizeof scratch);
+        fitting += rt_filter_tiles_fit(rows, columns, quads, block.step);
+        compare_filters(&block, scratch, round);
+    }
+    assert_true(fitting > ROUNDS / 4);
+}
+
 /* The system allows tiles to a process, and each thread has its own. */
 static void asking_again_changes_nothing(void **state) {
     (void)state;
@@ -135,6 +252,7 @@ static void asking_again_changes_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(tiles_give_the_same_sums),
+                                       cmocka_unit_test(filters_in_tiles_give_the_same_sums),
                                        cmocka_unit_test(asking_again_changes_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
