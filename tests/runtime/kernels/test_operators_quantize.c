@@ -165,6 +165,36 @@ static void what_has_no_integer_saturates(void **state) {
     base_arena_free(&f.arena);
 }
 
+/* Numbers whose quotients are the middle of two integers, or next to it: as divided, not as multiplied with the reciprocal. */
+static void middles_are_divided(void **state) {
+    (void)state;
+    enum { MIDDLES = 256, NEAR = 9, COUNT = MIDDLES * NEAR };
+    test_random random = {SEED + 7};
+    const float special[] = {1, 0.1f, 0x1p-126f, 0x1p-140f, 0x1p126f, -0.3f};
+    for (int round = 0; round < 200; round++) {
+        fixture f = begin(OP_QUANTIZE_LINEAR);
+        const op_shape many = test_shape(1, COUNT), scalar = {0};
+        const float scale =
+            round < 6 ? special[round] : 0.0001f * (1 + (float)test_random_below(&random, 1000000));
+        float *x = add(&f, OP_FLOAT, &many)->data;
+        *(float *)add(&f, OP_FLOAT, &scalar)->data = scale;
+        *(int8_t *)add(&f, OP_INT8, &scalar)->data = (int8_t)(round % 3 - 1);
+        for (int i = 0; i < COUNT; i++) {
+            x[i] = ((float)(i / NEAR) - 128.5f) * scale;
+            for (int k = i % NEAR; k > NEAR / 2; k--) x[i] = nextafterf(x[i], INFINITY);
+            for (int k = i % NEAR; k < NEAR / 2; k++) x[i] = nextafterf(x[i], -INFINITY);
+        }
+        apply_well(&f);
+        for (int i = 0; i < COUNT; i++) {
+            const double want = saturate(nearbyint((double)(x[i] / scale)) + (round % 3 - 1), OP_INT8);
+            if (test_real(&f.outputs[0], i) != want)
+                fail_msg("round %d: %a / %a is %g, expected %g", round, (double)x[i], (double)scale,
+                         test_real(&f.outputs[0], i), want);
+        }
+        base_arena_free(&f.arena);
+    }
+}
+
 static void scales_must_fit(void **state) {
     (void)state;
     const op_shape matrix = test_shape(2, 2, 3), two = test_shape(1, 2), three = test_shape(1, 3),
@@ -772,6 +802,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantising_follows_its_definition),
         cmocka_unit_test(what_has_no_integer_saturates),
+        cmocka_unit_test(middles_are_divided),
         cmocka_unit_test(scales_must_fit),
         cmocka_unit_test(the_range_is_found_in_the_data),
         cmocka_unit_test(products_follow_their_definition),
