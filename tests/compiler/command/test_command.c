@@ -607,6 +607,34 @@ static void test_manuals(void **state) {
     }
 }
 
+/* What GCC's OpenMP shows of its environment when a process starts: the count of the process that runs the model is the last one. */
+static void test_threads_wait_briefly(void **state) {
+    static const char START[] = "GOMP_SPINCOUNT = '";
+    const char *last = NULL;
+    (void)state;
+    unsetenv("GOMP_SPINCOUNT");
+    unsetenv("OMP_WAIT_POLICY");
+    setenv("OMP_DISPLAY_ENV", "verbose", 1);
+    command_outcome two = RUN("run", "small.onnx", "--threads", "2");
+    command_outcome one = RUN("run", "small.onnx", "--threads", "1");
+    setenv("GOMP_SPINCOUNT", "77", 1);
+    command_outcome given = RUN("run", "small.onnx", "--threads", "2");
+    unsetenv("GOMP_SPINCOUNT");
+    unsetenv("OMP_DISPLAY_ENV");
+    assert_int_equal(two.status, 0);
+    if (strstr(one.err, START)) { /* not another OpenMP, or none */
+        for (const char *at = two.err; (at = strstr(at, START)); at++) last = at;
+        assert_non_null(last);
+        assert_memory_equal(last + strlen(START), "5000'", 5);
+        assert_null(strstr(one.err, "'5000'"));
+        assert_non_null(strstr(given.err, "'77'"));
+        assert_null(strstr(given.err, "'5000'"));
+    }
+    command_outcome_free(&two);
+    command_outcome_free(&one);
+    command_outcome_free(&given);
+}
+
 static void test_bench_profile(void **state) {
     (void)state;
     char *out = expect_success(RUN("bench", "small.onnx", "--profile", "--runs", "3", "--json", "b.json"));
@@ -758,6 +786,7 @@ int main(void) {
         cmocka_unit_test(test_inspect_verify_bench),
         cmocka_unit_test(test_inspect_two_plans),
         cmocka_unit_test(test_manuals),
+        cmocka_unit_test(test_threads_wait_briefly),
         cmocka_unit_test(test_bench_profile),
         cmocka_unit_test(test_test),
         cmocka_unit_test(test_ops),
