@@ -8,8 +8,7 @@
  *
  * Any number of rows runs on the same panels, and nothing but them and X is read: there is no scratch. One row reads four panels at
  * once, as processors read memory ahead best in a few places. Several rows are cut into blocks of columns and of the depth that stay
- * in a cache near to the core; tiles pass over them (tiles.c). Where rows of X lie so far apart that they meet in few sets of the
- * nearest cache, those of a tile are copied together first.
+ * in a cache near to the core; tiles pass over them (tiles.c), which add the bias and limit results while they hold them.
  *
  * Elements are added in an order that follows from the shapes alone, the same in all rows and columns, whatever the number of threads. These
  * share many rows: a thread finds most of its rows in its own cache, as what is done with rows before and after is shared in the same
@@ -23,9 +22,6 @@ enum {
     TOGETHER = 4,        /* panels that one row reads at once */
     BLOCK_COLUMNS = 128, /* of a block, and of its depth at most: */
     BLOCK_DEPTH = 384,
-    NEAR_FLOATS = 8192, /* of rows and of their results that stay in the nearest cache */
-    TILE_ROWS = 12,     /* of the largest tile */
-    PAGE = 4096,        /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
     LEAST_COLUMNS = 16,
     LEAST_EACH =
         24, /* rows: with as many for each of them, threads share out the rows, else the columns, by whole tiles: */
@@ -278,12 +274,6 @@ void rt_packed_product_finish(const rt_packed_product *product, const float *bia
     rt_activation_fused(&product->activation, y, columns); /* as the sums before it */
 }
 
-/* Sums are results. */
-static bool is_finished(const rt_packed_product *product) {
-    return product->stored != OP_INT16 && product->bias == RT_BIAS_NONE &&
-           product->activation.kind == RT_ACTIVATION_NONE;
-}
-
 /* Columns [first, end) of one row, `first` at the beginning of a panel. */
 static void run_row(const packed_job *job, int64_t row, int64_t first, int64_t end) {
     const rt_packed_product *product = job->product;
@@ -303,47 +293,47 @@ static void run_row(const packed_job *job, int64_t row, int64_t first, int64_t e
     rt_packed_product_finish(product, job->bias, first, end - first, y + first);
 }
 
-/* Columns and a part of the depth: panels that stay in the cache while all rows pass over them. */
+/* Columns and a part of the depth: panels that stay in a cache while all rows pass over them. */
 typedef struct block {
     int64_t column, columns, from, depth;
-    const void *panels;
+    bool first;
+    const void *next; /* the panels of the block after it; NULL: there is none */
 } block;
 
-/* Whether rows that lie so far apart are copied. */
-static bool is_copied(const rt_packed_product *product) {
-    return product->depth * (int64_t)sizeof(float) % PAGE == 0;
+/* Tiles add what is one number a column, and limit sums, while they hold them. */
+static bool is_finished_by_tiles(const rt_packed_product *product, float *low, float *high) {
+    return product->stored != OP_INT16 &&
+           (product->bias == RT_BIAS_NONE || (product->bias == RT_BIAS_COLUMNS && product->beta == 1)) &&
+           rt_activation_limits(&product->activation, low, high);
 }
 
-/* The rows of one tile over a block; of some tiles, where they are short and are not copied. */
-static void run_tile(const packed_job *job, const block *b, int64_t row, int64_t rows) {
+static void run_block(const packed_job *job, const block *b, int64_t row, int64_t rows) {
     const rt_packed_product *product = job->product;
-    const int64_t column = b->column, columns = b->columns, from = b->from, depth = b->depth;
-    _Alignas(RT_ALIGNMENT) float copied[TILE_ROWS * BLOCK_DEPTH];
-    const float *a = job->x + row * product->depth + from;
-    int64_t a_row = product->depth;
-    if (is_copied(product)) {
-        for (int64_t i = 0; i < rows; i++)
-            memcpy(copied + i * depth, a + i * a_row, (size_t)depth * sizeof *a);
-        a = copied;
-        a_row = depth;
+    const bool last = b->from + b->depth == product->depth;
+    float *y = job->y + row * product->columns + b->column;
+    rt_tiles tiles = {.rows = rows,
+                      .columns = b->columns,
+                      .depth = b->depth,
+                      .a = job->x + row * product->depth + b->from,
+                      .a_row = product->depth,
+                      .a_depth = 1,
+                      .stored = product->stored,
+                      .panels = panels_at(job, b->column, b->from),
+                      .panel_step = product->depth * RT_PANEL,
+                      .far = b->first,
+                      .next = b->next,
+                      .c = y,
+                      .c_row = product->columns,
+                      .add = b->from > 0,
+                      .fused = true};
+    const bool finished = is_finished_by_tiles(product, &tiles.low, &tiles.high);
+    if (last && finished) {
+        tiles.bias = job->bias ? job->bias + b->column : NULL;
+        tiles.limited = product->activation.kind != RT_ACTIVATION_NONE;
     }
-    float *y = job->y + row * product->columns + column;
-    rt_tiles_run(&(rt_tiles){.rows = rows,
-                             .columns = columns,
-                             .depth = depth,
-                             .a = a,
-                             .a_row = a_row,
-                             .a_depth = 1,
-                             .stored = product->stored,
-                             .panels = b->panels,
-                             .panel_step = product->depth * RT_PANEL,
-                             .c = y,
-                             .c_row = product->columns,
-                             .add = from > 0,
-                             .fused = true});
-    if (from + depth < product->depth || is_finished(product)) return;
-    for (int64_t i = 0; i < rows; i++)
-        rt_packed_product_finish(product, job->bias, column, columns, y + i * product->columns);
+    rt_tiles_run(&tiles);
+    for (int64_t i = 0; i < rows && last && !finished; i++)
+        rt_packed_product_finish(product, job->bias, b->column, b->columns, y + i * product->columns);
 }
 
 static void run_part(const packed_job *job, const rt_packed_part *part) {
@@ -354,10 +344,6 @@ static void run_part(const packed_job *job, const rt_packed_part *part) {
         return;
     }
     const int64_t parts = (product->depth + BLOCK_DEPTH - 1) / BLOCK_DEPTH;
-    const int64_t near = NEAR_FLOATS / (TILE_ROWS * (product->depth + product->columns)),
-                  most = near > 1 && !is_copied(product) ? near * TILE_ROWS : TILE_ROWS,
-                  tiles = (part->rows + most - 1) / most,
-                  each = (part->rows + tiles - 1) / tiles; /* rows are dealt out evenly */
     for (int64_t column = part->first; column < part->end; column += BLOCK_COLUMNS) {
         const int64_t rest = part->end - column, columns = rest < BLOCK_COLUMNS ? rest : BLOCK_COLUMNS;
         for (int64_t k = 0; k < parts; k++) {
@@ -366,9 +352,11 @@ static void run_part(const packed_job *job, const rt_packed_part *part) {
                              .columns = columns,
                              .from = from,
                              .depth = after - from,
-                             .panels = panels_at(job, column, from)};
-            for (int64_t row = 0; row < part->rows; row += each)
-                run_tile(job, &b, part->row + row, part->rows - row < each ? part->rows - row : each);
+                             .first = column == part->first && k == 0,
+                             .next = k + 1 < parts          ? panels_at(job, column, after)
+                                     : rest > BLOCK_COLUMNS ? panels_at(job, column + BLOCK_COLUMNS, 0)
+                                                            : NULL};
+            run_block(job, &b, part->row, part->rows);
         }
     }
 }

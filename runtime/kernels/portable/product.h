@@ -37,7 +37,16 @@ typedef struct rt_tiles {
     int64_t panel_step; /* elements from one panel to the next; 0: they lie one after another */
     float *c;
     int64_t c_row;
+    /* Panels that no cache near to the core may hold yet are `far`. `next`: where panels that are read after these lie, as these do; NULL:
+     * nothing is known. Both tell what memory to ask for ahead. */
+    bool far;
+    const void *next;
     bool add; /* to what C holds; otherwise C is overwritten */
+    /* What is left to do with sums: a number for each column is added, NULL: none; and, if `limited`, they are limited to [low, high]. A
+     * number that is none stays one. */
+    const float *bias;
+    bool limited;
+    float low, high;
     /* Each multiplication and addition may be rounded once: faster; results depend on the machine. */
     bool fused;
 } rt_tiles;

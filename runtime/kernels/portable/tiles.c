@@ -5,6 +5,7 @@
  */
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/wide_tiles.h"
 #include <string.h>
 
 typedef double doubles_16 __attribute__((vector_size(16), may_alias));
@@ -18,10 +19,9 @@ typedef void tile_function(int64_t depth, const void *a, int64_t a_row, int64_t 
  * no vector is wider than a register. Panel p begins `panel_step` elements after the one before. One pointer leads to three rows: a
  * processor adds a row's length, or twice that, as it reads, and has no registers for one pointer each. */
 #define TILE(name, target, real, vector, ROWS, PANELS, ADD_PRODUCT)                                          \
-    TILE_OF(name, target, real, vector, real, RT_LOAD_FLOATS, ROWS, PANELS, ADD_PRODUCT, false)
-/* The same of panels that hold `weight`, which LOAD makes a vector; and where AHEAD is true it asks for the panels after its own, which
- * a caller reads next. */
-#define TILE_OF(name, target, real, vector, weight, LOAD, ROWS, PANELS, ADD_PRODUCT, AHEAD)                  \
+    TILE_OF(name, target, real, vector, real, RT_LOAD_FLOATS, ROWS, PANELS, ADD_PRODUCT)
+/* The same of panels that hold `weight`, which LOAD makes a vector. */
+#define TILE_OF(name, target, real, vector, weight, LOAD, ROWS, PANELS, ADD_PRODUCT)                         \
     target static void name(int64_t depth, const void *left_matrix, int64_t a_row, int64_t a_depth,          \
                             const void *panels, int64_t panel_step, void *result, int64_t c_row, bool add) { \
         enum {                                                                                               \
@@ -42,8 +42,6 @@ typedef void tile_function(int64_t depth, const void *a, int64_t a_row, int64_t 
             }                                                                                                \
         }                                                                                                    \
         for (int64_t k = 0; k < depth; k++, panel += RT_PANEL) {                                             \
-            _Pragma("GCC unroll 2") for (int p = 0; AHEAD && p < PANELS; p++)                                \
-                __builtin_prefetch(panel + (PANELS + p) * panel_step, 0, 2);                                 \
             _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                        \
                 const real left = a[r / 3][r % 3 * a_row];                                                   \
                 _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                 \
@@ -66,8 +64,8 @@ TILE(tile_1_baseline, BASELINE, float, rt_floats_4, 1, 1, ADD)
 TILE(tile_1_wide_baseline, BASELINE, float, rt_floats_4, 1, 2, ADD)
 TILE(tile_2_baseline, BASELINE, float, rt_floats_4, 2, 1, ADD)
 #define BASELINE_OF(kind, LOAD)                                                                              \
-    TILE_OF(kind##_2_baseline, BASELINE, float, rt_floats_4, uint16_t, LOAD, 2, 1, ADD, false)               \
-    TILE_OF(kind##_1_baseline, BASELINE, float, rt_floats_4, uint16_t, LOAD, 1, 1, ADD, false)
+    TILE_OF(kind##_2_baseline, BASELINE, float, rt_floats_4, uint16_t, LOAD, 2, 1, ADD)                      \
+    TILE_OF(kind##_1_baseline, BASELINE, float, rt_floats_4, uint16_t, LOAD, 1, 1, ADD)
 BASELINE_OF(half, RT_LOAD_HALF_4)
 BASELINE_OF(brain, RT_LOAD_BRAIN_4)
 BASELINE_OF(short, RT_LOAD_SHORT_4)
@@ -78,7 +76,6 @@ TILE(double_1_baseline, BASELINE, double, doubles_16, 1, 1, ADD)
 #define FMA __attribute__((target("avx2,fma,f16c")))
 #define AVX512 __attribute__((target("avx512f")))
 #define ADD_AVX2(sum, left, right) (sum = _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum))
-#define ADD_AVX512(sum, left, right) (sum = _mm512_fmadd_ps(_mm512_set1_ps(left), right, sum))
 TILE(tile_1_avx2, AVX2, float, rt_floats_8, 1, 1, ADD)
 TILE(tile_1_wide_avx2, AVX2, float, rt_floats_8, 1, 4, ADD)
 TILE(tile_2_avx2, AVX2, float, rt_floats_8, 2, 1, ADD)
@@ -95,47 +92,13 @@ TILE(fused_2_avx2, FMA, float, rt_floats_8, 2, 1, ADD_AVX2)
 TILE(fused_4_avx2, FMA, float, rt_floats_8, 4, 1, ADD_AVX2)
 TILE(fused_6_avx2, FMA, float, rt_floats_8, 6, 1, ADD_AVX2)
 #define AVX2_OF(kind, LOAD)                                                                                  \
-    TILE_OF(kind##_6_avx2, FMA, float, rt_floats_8, uint16_t, LOAD, 6, 1, ADD_AVX2, false)                   \
-    TILE_OF(kind##_4_avx2, FMA, float, rt_floats_8, uint16_t, LOAD, 4, 1, ADD_AVX2, false)                   \
-    TILE_OF(kind##_2_avx2, FMA, float, rt_floats_8, uint16_t, LOAD, 2, 1, ADD_AVX2, false)                   \
-    TILE_OF(kind##_1_avx2, FMA, float, rt_floats_8, uint16_t, LOAD, 1, 1, ADD_AVX2, false)
+    TILE_OF(kind##_6_avx2, FMA, float, rt_floats_8, uint16_t, LOAD, 6, 1, ADD_AVX2)                          \
+    TILE_OF(kind##_4_avx2, FMA, float, rt_floats_8, uint16_t, LOAD, 4, 1, ADD_AVX2)                          \
+    TILE_OF(kind##_2_avx2, FMA, float, rt_floats_8, uint16_t, LOAD, 2, 1, ADD_AVX2)                          \
+    TILE_OF(kind##_1_avx2, FMA, float, rt_floats_8, uint16_t, LOAD, 1, 1, ADD_AVX2)
 AVX2_OF(half, RT_LOAD_HALF_8)
 AVX2_OF(brain, RT_LOAD_BRAIN_8)
 AVX2_OF(short, RT_LOAD_SHORT_8)
-#define AVX512_OF(kind, weight, LOAD, ROWS)                                                                  \
-    TILE_OF(kind##_##ROWS##_avx512, AVX512, float, rt_floats_16, weight, LOAD, ROWS, 1, ADD_AVX512, false)   \
-    TILE_OF(kind##_##ROWS##_wide_avx512, AVX512, float, rt_floats_16, weight, LOAD, ROWS, 2, ADD_AVX512, true)
-/* Of few rows, more panels side by side: additions do not wait for those before, and several streams are read, which needs no asking. */
-#define FEW_OF(kind, weight, LOAD, ROWS, PANELS)                                                             \
-    TILE_OF(kind##_##ROWS##_by_##PANELS##_avx512, AVX512, float, rt_floats_16, weight, LOAD, ROWS, PANELS,   \
-            ADD_AVX512, false)
-#define FEW_AVX512(ROWS, PANELS)                                                                             \
-    FEW_OF(fused, float, RT_LOAD_FLOATS, ROWS, PANELS)                                                       \
-    FEW_OF(half, uint16_t, RT_LOAD_HALF_16, ROWS, PANELS)                                                    \
-    FEW_OF(brain, uint16_t, RT_LOAD_BRAIN_16, ROWS, PANELS)                                                  \
-    FEW_OF(short, uint16_t, RT_LOAD_SHORT_16, ROWS, PANELS)
-FEW_AVX512(1, 4)
-FEW_AVX512(2, 8)
-FEW_AVX512(2, 4)
-FEW_AVX512(3, 8)
-FEW_AVX512(3, 4)
-#define FUSED_AVX512(ROWS)                                                                                   \
-    AVX512_OF(fused, float, RT_LOAD_FLOATS, ROWS)                                                            \
-    AVX512_OF(half, uint16_t, RT_LOAD_HALF_16, ROWS)                                                         \
-    AVX512_OF(brain, uint16_t, RT_LOAD_BRAIN_16, ROWS)                                                       \
-    AVX512_OF(short, uint16_t, RT_LOAD_SHORT_16, ROWS)
-FUSED_AVX512(1)
-FUSED_AVX512(2)
-FUSED_AVX512(3)
-FUSED_AVX512(4)
-FUSED_AVX512(5)
-FUSED_AVX512(6)
-FUSED_AVX512(7)
-FUSED_AVX512(8)
-FUSED_AVX512(9)
-FUSED_AVX512(10)
-FUSED_AVX512(11)
-FUSED_AVX512(12)
 #define ADD_DOUBLES_AVX2(sum, left, right) (sum = _mm256_fmadd_pd(_mm256_set1_pd(left), right, sum))
 #define ADD_DOUBLES_AVX512(sum, left, right) (sum = _mm512_fmadd_pd(_mm512_set1_pd(left), right, sum))
 TILE(double_1_avx2, AVX2, double, doubles_32, 1, 1, ADD)
@@ -192,21 +155,6 @@ FUSED_AVX2(fused)
 FUSED_AVX2(half)
 FUSED_AVX2(brain)
 FUSED_AVX2(short)
-#define BOTH(kind, ROWS)                                                                                     \
-    {ROWS, 2, kind##_##ROWS##_wide_avx512, true}, {                                                          \
-        ROWS, 1, kind##_##ROWS##_avx512, true                                                                \
-    }
-#define BY(kind, ROWS, PANELS)                                                                               \
-    { ROWS, PANELS, kind##_##ROWS##_by_##PANELS##_avx512, true }
-#define ALL_AVX512(kind)                                                                                     \
-    static const tile avx512_##kind[] = {                                                                    \
-        BOTH(kind, 12), BOTH(kind, 11), BOTH(kind, 10), BOTH(kind, 9),  BOTH(kind, 8),  BOTH(kind, 7),       \
-        BOTH(kind, 6),  BOTH(kind, 5),  BOTH(kind, 4),  BY(kind, 3, 8), BY(kind, 3, 4), BOTH(kind, 3),       \
-        BY(kind, 2, 8), BY(kind, 2, 4), BOTH(kind, 2),  BY(kind, 1, 4), BOTH(kind, 1)};
-ALL_AVX512(fused)
-ALL_AVX512(half)
-ALL_AVX512(brain)
-ALL_AVX512(short)
 static const tile avx2_doubles[] = {{2, 1, double_2_avx2, false}, {1, 1, double_1_avx2, false}};
 static const tile avx512_doubles[] = {{4, 1, double_4_avx512, false}, {1, 1, double_1_avx512, false}};
 static const tile avx2_fused_doubles[] = {{2, 1, fused_double_2_avx2, false},
@@ -218,9 +166,10 @@ static const tile avx512_fused_doubles[] = {OF_DOUBLES(12), OF_DOUBLES(11), OF_D
                                             OF_DOUBLES(4),  OF_DOUBLES(3),  OF_DOUBLES(2),  OF_DOUBLES(1)};
 #endif
 
+/* Of floats, but for those of wide_tiles.c. */
 static const tile *best_tiles(bool fused) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512f")) return fused ? avx512_fused : avx512_tiles;
+    if (!fused && __builtin_cpu_supports("avx512f")) return avx512_tiles;
     if (fused && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && rt_has_half_conversions())
         return avx2_fused;
     if (__builtin_cpu_supports("avx2")) return avx2_tiles;
@@ -229,11 +178,10 @@ static const tile *best_tiles(bool fused) {
     return baseline_tiles;
 }
 
-/* Of panels of 16 bits. */
+/* Of panels of 16 bits, the same. */
 static const tile *best_narrow(op_dtype stored) {
 #define OF(half, brain, whole) (stored == OP_FLOAT16 ? half : stored == OP_BFLOAT16 ? brain : whole)
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512f")) return OF(avx512_half, avx512_brain, avx512_short);
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && rt_has_half_conversions())
         return OF(avx2_half, avx2_brain, avx2_short);
 #endif
@@ -304,8 +252,23 @@ static void run_block(const block *b, const tile *best) {
     }
 }
 
+RT_CLONES static void finish(const rt_tiles *tiles) {
+    for (int64_t i = 0; i < tiles->rows; i++) {
+        float *row = tiles->c + i * tiles->c_row;
+        for (int64_t j = 0; j < tiles->columns && tiles->bias; j++) row[j] += tiles->bias[j];
+        for (int64_t j = 0; j < tiles->columns && tiles->limited; j++) {
+            const float above = row[j] < tiles->low ? tiles->low : row[j];
+            row[j] = above > tiles->high ? tiles->high : above;
+        }
+    }
+}
+
 void rt_tiles_run(const rt_tiles *tiles) {
     const bool narrow = tiles->stored != OP_NONE && tiles->stored != OP_FLOAT;
+    if ((tiles->fused || narrow) && rt_wide_tiles_here()) {
+        rt_wide_tiles_run(tiles);
+        return;
+    }
     run_block(&(block){.rows = tiles->rows,
                        .columns = tiles->columns,
                        .depth = tiles->depth,
@@ -320,6 +283,7 @@ void rt_tiles_run(const rt_tiles *tiles) {
                        .weight_size = narrow ? sizeof(uint16_t) : sizeof(float),
                        .add = tiles->add},
               narrow ? best_narrow(tiles->stored) : best_tiles(tiles->fused));
+    if (tiles->bias || tiles->limited) finish(tiles);
 }
 
 void rt_tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double *a, int64_t a_row,

@@ -50,7 +50,7 @@ static void draw_scaled(application *app, uint64_t *seed, int64_t rows, float al
     if (gemm) {
         application_integer(app, "transB", turned);
         application_real(app, "alpha", alpha);
-        application_real(app, "beta", -1.5f);
+        application_real(app, "beta", random_range(seed, 0, 1) ? 1 : -1.5f);
     }
     const char *activation = activations[random_range(seed, 0, 7)];
     if (activation[0]) application_text(app, "ouro.activation", activation);

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wide_tiles.c: see wide_tiles.h. Two vectors of sums are finished a cycle where nothing else wants the units that do it: additions of
+ * addresses do, so that two steps of the depth share them, and the depth of the left side lies side by side.
+ */
+#include "runtime/kernels/portable/wide_tiles.h"
+#include "runtime/kernels/portable/lanes.h"
+#include <math.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define AVX512 __attribute__((target("avx512f")))
+#define INLINE static inline __attribute__((always_inline))
+
+enum {
+    MOST_ROWS = RT_WIDE_ROWS,
+    MOST_PANELS = 8,
+    COPIED_DEPTH = 384, /* of rows that are copied, at most */
+    PAGE = 4096         /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
+};
+
+/* Some rows and some panels. */
+typedef struct wide_tile {
+    int64_t row, depth, a_row, panel_step, c_row;
+    int64_t ahead; /* bytes from a panel to what is asked for while it is read; 0: nothing is */
+    const float *a;
+    const char *panels;
+    float *c;
+    const float *bias; /* NULL: none */
+    float low, high;
+    __mmask16 last; /* the columns of the last panel that there are */
+    bool add;
+} wide_tile;
+
+/* The vector at an element of a panel. */
+AVX512 INLINE __m512 load(op_dtype stored, const char *at) {
+    return stored == OP_FLOAT16    ? RT_LOAD_HALF_16(, at)
+           : stored == OP_BFLOAT16 ? RT_LOAD_BRAIN_16(, at)
+           : stored == OP_INT16    ? RT_LOAD_SHORT_16(, at)
+                                   : _mm512_loadu_ps((const float *)(const void *)at);
+}
+
+/* The third row after this one. One address leads to three rows, and moves: otherwise there is one for each, more than registers. */
+INLINE float *third(float *from, int64_t apart) {
+    from += 3 * apart;
+    __asm__("" : "+r"(from));
+    return from;
+}
+
+/* Sums begin with what is there, or with zeros, while the memory that they go to is asked for. */
+AVX512 INLINE void begin(const wide_tile *t, int rows, int panels, __m512 (*sums)[MOST_PANELS]) {
+    float *c = t->c;
+    const bool add = t->add;
+    const int64_t c_row = t->c_row;
+    _Pragma("GCC unroll 14") for (int r = 0; r < rows; r++) {
+        float *row = c + r % 3 * c_row;
+        _Pragma("GCC unroll 8") for (int v = 0; v < panels; v++) {
+            const __mmask16 there = v == panels - 1 ? t->last : (__mmask16)0xffff;
+            if (add) {
+                sums[r][v] = _mm512_maskz_loadu_ps(there, row + v * RT_PANEL);
+            } else {
+                __builtin_prefetch(row + v * RT_PANEL, 1, 3);
+                sums[r][v] = _mm512_setzero_ps();
+            }
+        }
+        if (r % 3 == 2) c = third(c, c_row);
+    }
+}
+
+/* A number that is none stays one: it is the second operand. */
+AVX512 INLINE void finish(const wide_tile *t, int rows, int panels, __m512 (*sums)[MOST_PANELS]) {
+    if (t->bias) {
+        _Pragma("GCC unroll 8") for (int v = 0; v < panels; v++) {
+            const __m512 bias =
+                _mm512_maskz_loadu_ps(v == panels - 1 ? t->last : (__mmask16)0xffff, t->bias + v * RT_PANEL);
+            _Pragma("GCC unroll 14") for (int r = 0; r < rows; r++) sums[r][v] =
+                _mm512_add_ps(sums[r][v], bias);
+        }
+    }
+    if (t->low > -INFINITY || t->high < INFINITY) {
+        _Pragma("GCC unroll 14") for (int r = 0; r < rows; r++)
+            _Pragma("GCC unroll 8") for (int v = 0; v < panels; v++) RT_LIMIT_16(sums[r][v], t->low, t->high);
+    }
+}
+
+AVX512 INLINE void store(const wide_tile *t, int rows, int panels, __m512 (*sums)[MOST_PANELS]) {
+    float *c = t->c;
+    const __mmask16 last = t->last;
+    const int64_t c_row = t->c_row;
+    _Pragma("GCC unroll 14") for (int r = 0; r < rows; r++) {
+        float *row = c + r % 3 * c_row;
+        _Pragma("GCC unroll 8") for (int v = 0; v + 1 < panels; v++)
+            _mm512_storeu_ps(row + v * RT_PANEL, sums[r][v]);
+        _mm512_mask_storeu_ps(row + (panels - 1) * RT_PANEL, last, sums[r][panels - 1]);
+        if (r % 3 == 2) c = third(c, c_row);
+    }
+}
+
+/* One step of the depth, `k` after where the addresses lead. */
+AVX512 INLINE void add_products(op_dtype stored, int rows, int panels, const float *const *a, int64_t a_row,
+                                const char *panel, int64_t step, int k, __m512 (*sums)[MOST_PANELS]) {
+    const int64_t each = stored == OP_FLOAT ? sizeof(float) : sizeof(uint16_t);
+    __m512 right[MOST_PANELS];
+    panel += k * RT_PANEL * each;
+    _Pragma("GCC unroll 8") for (int v = 0; v < panels; v++) right[v] = load(stored, panel + v * step);
+    _Pragma("GCC unroll 14") for (int r = 0; r < rows; r++) {
+        const __m512 left = _mm512_set1_ps(a[r / 3][r % 3 * a_row + k]);
+        _Pragma("GCC unroll 8") for (int v = 0; v < panels; v++) sums[r][v] =
+            _mm512_fmadd_ps(left, right[v], sums[r][v]);
+    }
+}
+
+/* Of so many panels, what is reached from here. */
+INLINE void ask_ahead(const char *from, int panels, int64_t step, int64_t bytes) {
+    _Pragma("GCC unroll 8") for (int v = 0; v < panels; v++) for (int64_t at = 0; at < bytes;
+                                                                  at += RT_ALIGNMENT)
+        __builtin_prefetch(from + v * step + at, 0, 2);
+}
+
+AVX512 INLINE void make(const wide_tile *t, op_dtype stored, int rows, int panels) {
+    enum { ADDRESSES = (MOST_ROWS + 2) / 3, STEPS = 2 };
+    const int64_t each = stored == OP_FLOAT ? sizeof(float) : sizeof(uint16_t), step = t->panel_step * each,
+                  a_row = t->a_row, ahead = t->ahead, depth = t->depth;
+    const int addresses = (rows + 2) / 3;
+    const char *panel = t->panels;
+    const float *a[ADDRESSES];
+    __m512 sums[MOST_ROWS][MOST_PANELS];
+    begin(t, rows, panels, sums);
+    _Pragma("GCC unroll 5") for (int i = 0; i < addresses; i++) a[i] = t->a + 3 * i * a_row;
+    for (const char *end = panel + depth / STEPS * STEPS * RT_PANEL * each; panel < end;) {
+        if (ahead && panels <= 2) ask_ahead(panel + ahead, panels, step, STEPS * RT_PANEL * each);
+        add_products(stored, rows, panels, a, a_row, panel, step, 0, sums);
+        add_products(stored, rows, panels, a, a_row, panel, step, 1, sums);
+        panel += STEPS * RT_PANEL * each;
+        __asm__("" : "+r"(panel)); /* the others are reached from it, instead of moved, too */
+        _Pragma("GCC unroll 5") for (int i = 0; i < addresses; i++) {
+            a[i] += STEPS;
+            __asm__("" : "+r"(a[i]));
+        }
+    }
+    if (depth % STEPS) add_products(stored, rows, panels, a, a_row, panel, step, 0, sums);
+    finish(t, rows, panels, sums);
+    store(t, rows, panels, sums);
+}
+
+typedef void wide_function(const wide_tile *t);
+#define TILE(name, stored, rows, panels)                                                                     \
+    AVX512 static void name##_##rows##_##panels(const wide_tile *t) {                                        \
+        make(t, stored, rows, panels);                                                                       \
+    }
+#define FEW(name, stored, rows)                                                                              \
+    TILE(name, stored, rows, 1)                                                                              \
+    TILE(name, stored, rows, 2)                                                                              \
+    TILE(name, stored, rows, 4)                                                                              \
+    TILE(name, stored, rows, 8)
+#define SOME(name, stored, rows)                                                                             \
+    TILE(name, stored, rows, 1)                                                                              \
+    TILE(name, stored, rows, 2)                                                                              \
+    TILE(name, stored, rows, 4)
+#define MANY(name, stored, rows)                                                                             \
+    TILE(name, stored, rows, 1)                                                                              \
+    TILE(name, stored, rows, 2)
+/* Of few rows, more panels side by side: additions do not wait for those before, and several streams are read, which needs no asking. */
+#define ALL(name, stored)                                                                                    \
+    FEW(name, stored, 1)                                                                                     \
+    FEW(name, stored, 2)                                                                                     \
+    FEW(name, stored, 3)                                                                                     \
+    SOME(name, stored, 4)                                                                                    \
+    SOME(name, stored, 5)                                                                                    \
+    SOME(name, stored, 6)                                                                                    \
+    MANY(name, stored, 7)                                                                                    \
+    MANY(name, stored, 8)                                                                                    \
+    MANY(name, stored, 9)                                                                                    \
+    MANY(name, stored, 10)                                                                                   \
+    MANY(name, stored, 11)                                                                                   \
+    MANY(name, stored, 12)                                                                                   \
+    MANY(name, stored, 13)                                                                                   \
+    MANY(name, stored, 14)
+ALL(floats, OP_FLOAT)
+ALL(halves, OP_FLOAT16)
+ALL(brains, OP_BFLOAT16)
+ALL(shorts, OP_INT16)
+
+/* For so many rows, those of 1, 2, 4 and 8 panels. */
+enum { WIDTHS = 4 };
+#define ROW(name, rows)                                                                                      \
+    { name##_##rows##_1, name##_##rows##_2 }
+#define ROW_4(name, rows)                                                                                    \
+    { name##_##rows##_1, name##_##rows##_2, name##_##rows##_4 }
+#define ROW_8(name, rows)                                                                                    \
+    { name##_##rows##_1, name##_##rows##_2, name##_##rows##_4, name##_##rows##_8 }
+#define TABLE(name)                                                                                          \
+    {                                                                                                        \
+        {NULL}, ROW_8(name, 1), ROW_8(name, 2), ROW_8(name, 3), ROW_4(name, 4), ROW_4(name, 5),              \
+            ROW_4(name, 6), ROW(name, 7), ROW(name, 8), ROW(name, 9), ROW(name, 10), ROW(name, 11),          \
+            ROW(name, 12), ROW(name, 13), ROW(name, 14)                                                      \
+    }
+static wide_function *const tiles_of[4][MOST_ROWS + 1][WIDTHS] = {TABLE(floats), TABLE(halves), TABLE(brains),
+                                                                  TABLE(shorts)};
+
+static wide_function *const *tiles_for(op_dtype stored, int64_t rows) {
+    return tiles_of[stored == OP_FLOAT16 ? 1 : stored == OP_BFLOAT16 ? 2 : stored == OP_INT16 ? 3 : 0][rows];
+}
+
+bool rt_wide_tiles_here(void) {
+    return __builtin_cpu_supports("avx512f");
+}
+
+static bool is_wide(const rt_tiles *tiles) {
+    return tiles->stored == OP_NONE || tiles->stored == OP_FLOAT;
+}
+
+/* Bytes from these panels, of pass `pass` of `passes` over all of them, to what is asked for while they are read. What is far is asked for
+ * a little before it is read; what the next tiles read by all passes together, each for some of it. */
+static int64_t asked_ahead(const rt_tiles *tiles, int64_t pass, int64_t passes, int64_t column,
+                           int64_t columns, const char *panels, int64_t bytes) {
+    const bool near = pass == 0 && (tiles->far || (tiles->next && passes == 1));
+    const char *next = (const char *)tiles->next;
+    if (near && column + columns < tiles->columns) return bytes;
+    if (near) return next ? next - panels : 0;
+    const int64_t first = tiles->far ? 1 : 0;
+    if (!next || first + column * (passes - first) / tiles->columns != pass) return 0;
+    return next - (const char *)tiles->panels;
+}
+
+/* Some rows over all panels. */
+static void run_rows(const rt_tiles *tiles, wide_tile *t, int64_t rows, int64_t pass, int64_t passes) {
+    const int64_t size = is_wide(tiles) ? sizeof(float) : sizeof(uint16_t);
+    wide_function *const *of = tiles_for(tiles->stored, rows);
+    int width = WIDTHS - 1;
+    for (int64_t column = 0; column < tiles->columns;) {
+        const int64_t rest = tiles->columns - column, panels = (rest + RT_PANEL - 1) / RT_PANEL;
+        while (!of[width] || panels < INT64_C(1) << width) width--;
+        const int64_t some = INT64_C(1) << width, columns = some * RT_PANEL;
+        t->panels = (const char *)tiles->panels + column / RT_PANEL * t->panel_step * size;
+        t->ahead = asked_ahead(tiles, pass, passes, column, columns, t->panels, some * t->panel_step * size);
+        t->c = tiles->c + t->row * tiles->c_row + column;
+        t->bias = tiles->bias ? tiles->bias + column : NULL;
+        t->last = rt_first_lanes_16(rest - (some - 1) * RT_PANEL);
+        of[width](t);
+        column += columns;
+    }
+}
+
+/* Rows are copied where their depth does not lie side by side, and where they lie so far apart that they meet in few sets of the nearest
+ * cache. */
+static bool is_copied(const rt_tiles *tiles) {
+    return tiles->a_depth != 1 || tiles->a_row * (int64_t)sizeof(float) % PAGE == 0;
+}
+
+static void copy_rows(const rt_tiles *tiles, int64_t row, int64_t rows, float *to) {
+    const int64_t depth = tiles->depth, a_row = tiles->a_row, a_depth = tiles->a_depth;
+    const float *a = tiles->a + row * a_row;
+    for (int64_t r = 0; r < rows && a_depth == 1; r++)
+        memcpy(to + r * depth, a + r * a_row, (size_t)depth * sizeof *a);
+    for (int64_t k = 0; k < depth && a_depth != 1; k++)
+        for (int64_t r = 0; r < rows; r++) to[r * depth + k] = a[r * a_row + k * a_depth];
+}
+
+/* A depth that a copy holds, where rows are copied. Rows are dealt out evenly. */
+static void run_depth(const rt_tiles *tiles) {
+    float copied[MOST_ROWS * COPIED_DEPTH];
+    const bool copies = is_copied(tiles);
+    const int64_t passes = (tiles->rows + MOST_ROWS - 1) / MOST_ROWS;
+    wide_tile t = {.depth = tiles->depth,
+                   .a_row = copies ? tiles->depth : tiles->a_row,
+                   .panel_step = tiles->panel_step ? tiles->panel_step : tiles->depth * RT_PANEL,
+                   .c_row = tiles->c_row,
+                   .low = tiles->limited ? tiles->low : -INFINITY,
+                   .high = tiles->limited ? tiles->high : INFINITY,
+                   .add = tiles->add};
+    for (int64_t pass = 0; pass < passes; pass++) {
+        const int64_t rows = (tiles->rows - t.row + passes - pass - 1) / (passes - pass);
+        if (copies) copy_rows(tiles, t.row, rows, copied);
+        t.a = copies ? copied : tiles->a + t.row * tiles->a_row;
+        run_rows(tiles, &t, rows, pass, passes);
+        t.row += rows;
+    }
+}
+
+void rt_wide_tiles_run(const rt_tiles *tiles) {
+    if (!is_copied(tiles) || tiles->depth <= COPIED_DEPTH) {
+        run_depth(tiles);
+        return;
+    }
+    const int64_t size = is_wide(tiles) ? sizeof(float) : sizeof(uint16_t);
+    rt_tiles part = *tiles;
+    if (!part.panel_step) part.panel_step = tiles->depth * RT_PANEL;
+    for (int64_t from = 0; from < tiles->depth; from += COPIED_DEPTH) {
+        const int64_t rest = tiles->depth - from;
+        const bool last = rest <= COPIED_DEPTH;
+        part.depth = last ? rest : COPIED_DEPTH;
+        part.a = tiles->a + from * tiles->a_depth;
+        part.panels = (const char *)tiles->panels + from * RT_PANEL * size;
+        part.add = tiles->add || from > 0;
+        part.bias = last ? tiles->bias : NULL;
+        part.limited = last && tiles->limited;
+        run_depth(&part);
+    }
+}
+#else
+bool rt_wide_tiles_here(void) {
+    return false;
+}
+
+void rt_wide_tiles_run(const rt_tiles *tiles) {
+    (void)tiles;
+}
+#endif
