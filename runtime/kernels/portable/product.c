@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* product.c: stacks of matrix products in every numeric type; see product.h. */
+#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product_blocks.h"
 #include "runtime/kernels/portable/turn.h"
+#include "runtime/kernels/portable/wide_tiles.h"
 #include <string.h>
 
 enum {
@@ -115,6 +117,21 @@ static void finish_floats(const product_job *job, int64_t row, int64_t column, i
 
 /* ---- float: panels ------------------------------------------------------------------------------------- */
 
+#if defined(__x86_64__) && defined(__GNUC__)
+/* pack_panels, of rows whose elements lie side by side, with AVX-512. */
+__attribute__((target("avx512f"))) static void pack_wide(const float *b, int64_t b_depth, int64_t depth,
+                                                         int64_t columns, float *panels) {
+    for (int64_t first = 0; first < columns; first += RT_PANEL) {
+        const __mmask16 there = rt_first_lanes_16(columns - first);
+        for (int64_t k = 0; k < depth; k++)
+            _mm512_storeu_ps(panels + first * depth + k * RT_PANEL,
+                             _mm512_maskz_loadu_ps(there, b + k * b_depth + first));
+    }
+}
+#else
+#define pack_wide(b, b_depth, depth, columns, panels) (void)0
+#endif
+
 /* Copies rows [from, from + depth) and `columns` columns of B into panels. */
 RT_CLONES static void pack_panels(const float *b, int64_t b_depth, int64_t b_column, int64_t depth,
                                   int64_t columns, float *panels) {
@@ -141,15 +158,37 @@ RT_CLONES static void pack_panels(const float *b, int64_t b_depth, int64_t b_col
     }
 }
 
+/* What the tiles of a block do with sums by themselves: false where more is left to do. */
+static bool finished_by_tiles(const product_job *job, int64_t column, rt_tiles *tiles) {
+    const rt_product *product = job->product;
+    if (product->alpha != 1 || product->beta != 1 ||
+        !rt_activation_limits(&product->activation, &tiles->low, &tiles->high))
+        return false;
+    if (product->addend) {
+        for (int32_t i = 0; i < product->addend_rank; i++)
+            if (product->addend_strides[i] != 0 && product->addend_dims[i] != 1) return false;
+        if (product->addend_column != 1) return false;
+        tiles->bias = (const float *)job->addend + column;
+    }
+    tiles->limited = product->activation.kind != RT_ACTIVATION_NONE;
+    return true;
+}
+
 static void multiply_block(const product_job *job, int64_t batch, int64_t row, int64_t rows, int64_t column,
                            int64_t columns, float *panels) {
     const rt_product *product = job->product;
     const float *a = left_matrix(job, batch) + row * product->a_row;
     const float *b = right_matrix(job, batch) + column * product->b_column;
     float *y = (float *)job->y + (batch * product->rows + row) * product->columns + column;
+    rt_tiles ends = {0};
+    const bool finished = product->depth > 0 && finished_by_tiles(job, column, &ends),
+               wide = product->b_column == 1 && rt_wide_tiles_here();
     for (int64_t from = 0; from < product->depth; from += RT_BLOCK_DEPTH) {
-        const int64_t depth = product->depth - from < RT_BLOCK_DEPTH ? product->depth - from : RT_BLOCK_DEPTH;
-        pack_panels(b + from * product->b_depth, product->b_depth, product->b_column, depth, columns, panels);
+        const int64_t rest = product->depth - from, depth = rest < RT_BLOCK_DEPTH ? rest : RT_BLOCK_DEPTH;
+        const float *right = b + from * product->b_depth;
+        const bool last = finished && depth == rest;
+        if (wide) pack_wide(right, product->b_depth, depth, columns, panels);
+        else pack_panels(right, product->b_depth, product->b_column, depth, columns, panels);
         rt_tiles_run(&(rt_tiles){.rows = rows,
                                  .columns = columns,
                                  .depth = depth,
@@ -159,10 +198,14 @@ static void multiply_block(const product_job *job, int64_t batch, int64_t row, i
                                  .panels = panels,
                                  .c = y,
                                  .c_row = product->columns,
+                                 .bias = last ? ends.bias : NULL,
+                                 .limited = last && ends.limited,
+                                 .low = ends.low,
+                                 .high = ends.high,
                                  .add = from > 0,
                                  .fused = product->fused});
     }
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < rows && !finished; i++) {
         float *line = y + i * product->columns;
         if (product->depth == 0) memset(line, 0, (size_t)columns * sizeof(float));
         finish_floats(job, batch * product->rows + row + i, column, columns, line);

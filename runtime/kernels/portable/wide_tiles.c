@@ -41,7 +41,7 @@ AVX512 INLINE __m512 load(op_dtype stored, const char *at) {
 
 /* The third row after this one. One address leads to three rows, and moves: otherwise there is one for each, more than registers. */
 INLINE float *third(float *from, int64_t apart) {
-    from += 3 * apart;
+    from = (float *)(uintptr_t)rt_address(from, 3 * apart);
     __asm__("" : "+r"(from));
     return from;
 }
@@ -109,11 +109,12 @@ AVX512 INLINE void add_products(op_dtype stored, int rows, int panels, const flo
     }
 }
 
-/* Of so many panels, what is reached from here. */
-INLINE void ask_ahead(const char *from, int panels, int64_t step, int64_t bytes) {
-    _Pragma("GCC unroll 8") for (int v = 0; v < panels; v++) for (int64_t at = 0; at < bytes;
-                                                                  at += RT_ALIGNMENT)
-        __builtin_prefetch(from + v * step + at, 0, 2);
+/* For so many panels, what is reached from here: after the last panel there may be nothing, and C knows no addresses there. */
+INLINE void ask_ahead(uintptr_t from, int panels, int64_t step, int64_t bytes) {
+    _Pragma("GCC unroll 8") for (int v = 0; v < panels; v++) {
+        for (int64_t at = 0; at < bytes; at += RT_ALIGNMENT)
+            __builtin_prefetch((const void *)(from + (uintptr_t)(v * step + at)), 0, 2);
+    }
 }
 
 AVX512 INLINE void make(const wide_tile *t, op_dtype stored, int rows, int panels) {
@@ -127,15 +128,15 @@ AVX512 INLINE void make(const wide_tile *t, op_dtype stored, int rows, int panel
     begin(t, rows, panels, sums);
     _Pragma("GCC unroll 5") for (int i = 0; i < addresses; i++) a[i] = t->a + 3 * i * a_row;
     for (const char *end = panel + depth / STEPS * STEPS * RT_PANEL * each; panel < end;) {
-        if (ahead && panels <= 2) ask_ahead(panel + ahead, panels, step, STEPS * RT_PANEL * each);
+        /* Nothing else moves on: what is reached from these is not given registers that do, too. */
+        __asm__("" : "+r"(panel));
+        _Pragma("GCC unroll 5") for (int i = 0; i < addresses; i++) __asm__("" : "+r"(a[i]));
         add_products(stored, rows, panels, a, a_row, panel, step, 0, sums);
         add_products(stored, rows, panels, a, a_row, panel, step, 1, sums);
+        if (panels <= 2 && __builtin_expect(ahead != 0, 0))
+            ask_ahead((uintptr_t)panel + (uintptr_t)ahead, panels, step, STEPS * RT_PANEL * each);
         panel += STEPS * RT_PANEL * each;
-        __asm__("" : "+r"(panel)); /* the others are reached from it, instead of moved, too */
-        _Pragma("GCC unroll 5") for (int i = 0; i < addresses; i++) {
-            a[i] += STEPS;
-            __asm__("" : "+r"(a[i]));
-        }
+        _Pragma("GCC unroll 5") for (int i = 0; i < addresses; i++) a[i] += STEPS;
     }
     if (depth % STEPS) add_products(stored, rows, panels, a, a_row, panel, step, 0, sums);
     finish(t, rows, panels, sums);
@@ -241,10 +242,12 @@ static void run_rows(const rt_tiles *tiles, wide_tile *t, int64_t rows, int64_t 
     }
 }
 
-/* Rows are copied where their depth does not lie side by side, and where they lie so far apart that they meet in few sets of the nearest
- * cache. */
+/* Rows are copied where their depth does not lie side by side, and where they lie so far apart that they meet in one set of a nearest cache
+ * of 8 lines a set. From Ice Lake on a set has 12, and the copy takes more time than what it saves. */
 static bool is_copied(const rt_tiles *tiles) {
-    return tiles->a_depth != 1 || tiles->a_row * (int64_t)sizeof(float) % PAGE == 0;
+    if (tiles->a_depth != 1) return true;
+    if (tiles->a_row * (int64_t)sizeof(float) % PAGE != 0) return false;
+    return !(__builtin_cpu_is("intel") && __builtin_cpu_supports("avx512vbmi"));
 }
 
 static void copy_rows(const rt_tiles *tiles, int64_t row, int64_t rows, float *to) {
