@@ -588,6 +588,26 @@ static void softmax_of_rows_together(void **state) {
     }
 }
 
+/* Scores far below the largest one have no weight, those a little nearer the smallest weights that there are. */
+static void softmax_of_far_scores(void **state) {
+    (void)state;
+    enum { EXTENT = 83 };
+    static const float far[] = {-INFINITY, -3e38f, -1e4f, -105, -104, -103.9f, -103, -100, -90, -87, -3, 0};
+    float x[EXTENT], y[EXTENT];
+    for (int64_t extent = 1; extent <= EXTENT; extent++) {
+        application app;
+        for (int64_t i = 0; i < extent; i++) x[i] = i ? far[(i * 7 + extent) % 12] : 0;
+        softmax_of(&app, extent % 2, 1, extent, x, y);
+        double sum = 0;
+        for (int64_t i = 0; i < extent; i++) sum += exp((double)x[i]);
+        for (int64_t i = 0; i < extent; i++) {
+            const double want = exp((double)x[i]) / sum;
+            assert_true(fabs((double)y[i] - want) <= 1e-5 * want + 0x1p-148);
+            if (x[i] <= -104) assert_true(y[i] == 0);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_of_halves),
                                        cmocka_unit_test(sums_of_some_columns),
@@ -603,6 +623,7 @@ int main(void) {
                                        cmocka_unit_test(remainders_of_floats),
                                        cmocka_unit_test(remainders_of_integers),
                                        cmocka_unit_test(remainders_of_long_integers),
-                                       cmocka_unit_test(softmax_of_rows_together)};
+                                       cmocka_unit_test(softmax_of_rows_together),
+                                       cmocka_unit_test(softmax_of_far_scores)};
     return cmocka_run_group_tests_name("wide_rows", tests, NULL, NULL);
 }
