@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #ifdef __GLIBC__
@@ -111,35 +110,8 @@ static int run(int count, char **arguments) {
                    : command_fail_usage(NULL, "unknown %s '%s'", kind, name);
 }
 
-#if defined(_OPENMP) && defined(__linux__)
-/* Whether a command runs models, on more than one thread as far as its options tell. */
-static bool runs_on_threads(int count, char **arguments) {
-    if (count < 3 ||
-        (strcmp(arguments[1], command_run.name) != 0 && strcmp(arguments[1], command_bench.name) != 0 &&
-         strcmp(arguments[1], command_test.name) != 0))
-        return false;
-    for (int i = 2; i < count; i++) {
-        if (strcmp(arguments[i], "--threads=1") == 0) return false;
-        if (strcmp(arguments[i], "--threads") == 0 && i + 1 < count && strcmp(arguments[i + 1], "1") == 0)
-            return false;
-    }
-    return true;
-}
-
-/* Threads of GCC's OpenMP look for work for 10 ms before they sleep. Where other programs want the processors, they keep each other from
- * running meanwhile: a run takes up to a hundred times as long. A twentieth of that is enough to find the next step, and costs nothing where there
- * are no others. OpenMP reads its environment when a process starts, so it starts once more. */
-static void start_with_short_waits(int count, char **arguments) {
-    if (!runs_on_threads(count, arguments) || getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
-    if (setenv("GOMP_SPINCOUNT", "5000", 0) == 0)
-        execv("/proc/self/exe", arguments); /* without, if it fails */
-}
-#endif
-
 int main(int count, char **arguments) {
-#if defined(_OPENMP) && defined(__linux__)
-    start_with_short_waits(count, arguments);
-#endif
+    command_waits_remember(arguments);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not be so large is an error as any other */
     keep_standard_files();

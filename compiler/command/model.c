@@ -230,6 +230,7 @@ static int open_plan(const command_model_request *request, command_model *model)
     ouro_error error;
     if (ouro_plan_load(request->path, &model->handle, &error) != OURO_OK) return command_fail_error(&error);
     model->plan = rt_plan_of(model->handle);
+    command_waits_shorten(request->threads ? request->threads : (int)model->plan->header->threads);
     input_names known = {.symbol = symbol_of_plan, .symbols = model->plan};
     const size_t inputs = ouro_plan_input_count(model->handle);
     const size_t states = ouro_plan_state_count(model->handle);
@@ -272,6 +273,7 @@ static base_status fix_inputs(const command_model_request *request, command_mode
 }
 
 static int open_onnx(const command_model_request *request, command_model *model, command_progress *progress) {
+    command_waits_shorten(request->threads);
     const ouro_dim *dims;
     const ouro_shape *shapes;
     int status = command_dims(request->self, &request->dims, &model->arena, &dims);

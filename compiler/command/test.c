@@ -513,6 +513,7 @@ static int test_main(const command *self, int count, char **arguments) {
     if (!status && options.allocator && !planner_find(options.allocator)) {
         status = command_fail_usage(self, "unknown allocator '%s'", options.allocator);
     }
+    if (!status) command_waits_shorten((int)options.threads);
     if (!status) status = test_all(&options, &folders, &arena);
     base_arena_free(&arena);
     return status;

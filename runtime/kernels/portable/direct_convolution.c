@@ -278,9 +278,9 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 /* Results along the last dimension whose windows reach beside the image. */
 static int64_t clipped_results(const rt_direct *s) {
     const int64_t stride = s->window.stride[2], before = s->window.before[2], results = s->window.output[2],
-                  room = s->window.input[2] - 1 - (s->window.kernel[2] - 1) * s->window.dilation[2] + before,
+                  reach = s->window.input[2] - 1 - (s->window.kernel[2] - 1) * s->window.dilation[2] + before,
                   first = least((before + stride - 1) / stride, results),
-                  end = room < 0 ? 0 : least(room / stride + 1, results);
+                  end = reach < 0 ? 0 : least(reach / stride + 1, results);
     return end > first ? results - (end - first) : results;
 }
 

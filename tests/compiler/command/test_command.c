@@ -615,10 +615,10 @@ static void test_threads_wait_briefly(void **state) {
     unsetenv("GOMP_SPINCOUNT");
     unsetenv("OMP_WAIT_POLICY");
     setenv("OMP_DISPLAY_ENV", "verbose", 1);
-    command_outcome two = RUN("run", "small.onnx", "--threads", "2");
-    command_outcome one = RUN("run", "small.onnx", "--threads", "1");
+    command_outcome two = RUN("bench", "small.onnx", "--runs", "2", "--threads", "2");
+    command_outcome one = RUN("bench", "small.onnx", "--runs", "2", "--threads", "1");
     setenv("GOMP_SPINCOUNT", "77", 1);
-    command_outcome given = RUN("run", "small.onnx", "--threads", "2");
+    command_outcome given = RUN("bench", "small.onnx", "--runs", "2", "--threads", "2");
     unsetenv("GOMP_SPINCOUNT");
     unsetenv("OMP_DISPLAY_ENV");
     assert_int_equal(two.status, 0);
