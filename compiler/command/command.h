@@ -152,15 +152,6 @@ typedef struct command_model_request {
     bool steps; /* files of inputs may be stacked: FILE:stacked */
 } command_model_request;
 
-/* The arguments of the process, which end with NULL and stay; without them command_waits_shorten does nothing. */
-void command_waits_remember(char **arguments);
-
-/* For commands that run models, before they write anything: lets threads, if there are several, sleep when they have found no work for 0.4 ms. Those
- * of GCC's OpenMP look for it for 10 ms: where other programs want the processors they keep each other from running meanwhile, and a run takes up
- * to a hundred times as long. Without other programs a shorter time costs nothing. May start the process anew, with GOMP_SPINCOUNT in its
- * environment, unless that or OMP_WAIT_POLICY is set; only the first call does. */
-void command_waits_shorten(int threads);
-
 /* Loads a plan or compiles a model: dynamic dimensions are taken from the inputs given. 0, or the exit status
  * with the message printed; command_model_close in either case. */
 int command_model_open(const command_model_request *request, command_model *model,
@@ -181,6 +172,13 @@ bool command_is_given(const import_value *input);
  * status. */
 int command_model_bind(const command_model *model, ouro_session *session);
 int command_model_bind_step(const command_model *model, ouro_session *session, size_t step);
+/* The arguments of the process, which end with NULL and stay; without them command_waits_shorten does nothing. */
+void command_waits_remember(char **arguments);
+/* For commands that run models, before they write anything: lets threads, if there are several, sleep when they have found no work for 0.4 ms. Those
+ * of GCC's OpenMP look for it for 10 ms: where other programs want the processors they keep each other from running meanwhile, and a run takes up
+ * to a hundred times as long. Without other programs a shorter time costs nothing. May start the process anew, with GOMP_SPINCOUNT in its
+ * environment, unless that or OMP_WAIT_POLICY is set; only the first call does. */
+void command_waits_shorten(int threads);
 /* One more run, for measurements: where states have grown as far as they may, they begin anew. */
 ouro_status command_run_on(ouro_session *session, ouro_error *error);
 /* The first steps for which there are stacked inputs; SIZE_MAX: no input is stacked. */

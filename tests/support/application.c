@@ -173,6 +173,16 @@ bool application_machine_is_wide(void) {
 #endif
 }
 
+void application_run_prepared(application *app, rt_prepared *prepared, const op_tensor *inputs,
+                              op_tensor *output, int threads) {
+    assert_int_equal(prepared->scratch_bytes, 0);
+    rt_threads_warm(threads);
+    const size_t before = allocations_count();
+    assert_int_equal(prepared->run(prepared, inputs, output, NULL, &app->report), BASE_OK);
+    assert_int_equal(allocations_count(), before);
+    rt_kernel_release(prepared);
+}
+
 op_tensor application_packed(application *app, const rt_kernel *kernel, op_layout from, op_layout to,
                              size_t packed_bytes, int threads, bool in_place) {
     const rt_environment environment = {.threads = threads};
@@ -205,12 +215,7 @@ op_tensor application_packed(application *app, const rt_kernel *kernel, op_layou
     rt_prepared prepared;
     assert_int_equal(rt_kernel_prepare(kernel, &call, &environment, &app->arena, &prepared, &app->report),
                      BASE_OK);
-    assert_int_equal(prepared.scratch_bytes, 0);
-    rt_threads_warm(threads);
-    const size_t before = allocations_count();
-    assert_int_equal(prepared.run(&prepared, inputs, &output, NULL, &app->report), BASE_OK);
-    assert_int_equal(allocations_count(), before);
-    rt_kernel_release(&prepared);
+    application_run_prepared(app, &prepared, inputs, &output, threads);
     const op_tensor plain = application_reordered(app, &output, OP_LAYOUT_ROW_MAJOR);
     const op_tensor again = application_reordered(app, &plain, to); /* whose padding is zeros */
     assert_memory_equal(again.data, output.data, output.bytes);

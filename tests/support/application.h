@@ -62,6 +62,9 @@ op_tensor application_reordered(application *app, const op_tensor *from, op_layo
 void application_run(application *app, const char *kernel, int threads);
 /* Whether the machine has vectors of 16 floats, which some kernels want: asked of the machine itself. */
 bool application_machine_is_wide(void);
+/* Runs what is prepared for so many threads, and releases it. Fails the test unless it does well, allocates nothing and wants no scratch. */
+void application_run_prepared(application *app, rt_prepared *prepared, const op_tensor *inputs,
+                              op_tensor *output, int threads);
 /* Runs a kernel that packs the weights, input 1, into so many bytes: input 0 lies as `from`, the result and input 3, which is added to it, as
  * `to`. With `in_place` the result takes the memory of input 3. Fails the test unless the weights come back from what they are packed
  * into, nothing is allocated, no scratch is wanted, and what pads blocks of the result is zeros. The result is row-major. */

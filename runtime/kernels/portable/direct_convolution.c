@@ -38,10 +38,6 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static bool maps_are_read(const rt_direct *s) {
-    return s->from == OP_LAYOUT_ROW_MAJOR;
-}
-
 /* How channels are read, and the weights with them. False for windows that are too large. */
 static bool find_parts(rt_direct *s) {
     rt_direct_shape *tiles = &s->tiles;
@@ -53,7 +49,7 @@ static bool find_parts(rt_direct *s) {
     if (elements > RT_DIRECT_TAPS || !base_size_multiply(bytes, (size_t)s->channels, &bytes) ||
         !base_size_multiply(bytes, (size_t)elements, &bytes))
         return false;
-    const bool maps = maps_are_read(s);
+    const bool maps = rt_direct_reads_maps(s);
     tiles->taps = maps ? s->channels * elements : elements;
     tiles->depth = maps ? 1 : least(s->channels, most);
     tiles->parts = maps ? 1 : (s->channels + most - 1) / most;
@@ -75,7 +71,7 @@ static bool fits_layouts(const rt_direct *s) {
     const bool blocks = s->to == OP_LAYOUT_NC16, innermost = s->to == OP_LAYOUT_NHWC;
     if (s->groups > 1 && (s->filters % LANES != 0 || (!innermost && s->channels % LANES != 0))) return false;
     if (!blocks && !innermost) return false;
-    return maps_are_read(s) ? s->channels <= RT_DIRECT_MAPS_READ && s->groups == 1 : s->from == s->to;
+    return rt_direct_reads_maps(s) ? s->channels <= RT_DIRECT_MAPS_READ && s->groups == 1 : s->from == s->to;
 }
 
 /* False where the application is no convolution of this kind. Extents of images may be open. */
@@ -277,10 +273,9 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 
 /* Results along the last dimension whose windows reach beside the image. */
 static int64_t clipped_results(const rt_direct *s) {
-    const int64_t stride = s->window.stride[2], before = s->window.before[2], results = s->window.output[2],
-                  reach = s->window.input[2] - 1 - (s->window.kernel[2] - 1) * s->window.dilation[2] + before,
-                  first = least((before + stride - 1) / stride, results),
-                  end = reach < 0 ? 0 : least(reach / stride + 1, results);
+    const int64_t stride = s->window.stride[2], results = s->window.output[2],
+                  first = least((s->window.before[2] + stride - 1) / stride, results),
+                  end = least(rt_direct_inside_end(s, 2), results);
     return end > first ? results - (end - first) : results;
 }
 
@@ -288,8 +283,7 @@ static int64_t clipped_results(const rt_direct *s) {
  * these are not few. */
 static bool has_short_rows(const rt_direct *s) {
     const int64_t points = s->window.output[2];
-    return points <= SHORT_ROW || (s->window.output[0] == 1 && s->window.output[1] == 1 &&
-                                   points <= MANY_POINTS * clipped_results(s));
+    return points <= SHORT_ROW || (rt_direct_is_one_row(s) && points <= MANY_POINTS * clipped_results(s));
 }
 
 /* Once the extents of images are known. */
@@ -301,7 +295,7 @@ static bool read_extents(const op_call *call, const rt_environment *environment,
         single &=
             s->window.stride[d] == 1 && s->window.before[d] == 0 && s->window.output[d] == s->window.input[d];
     }
-    const bool maps = maps_are_read(s), innermost = s->from == OP_LAYOUT_NHWC,
+    const bool maps = rt_direct_reads_maps(s), innermost = s->from == OP_LAYOUT_NHWC,
                to_blocks = s->to == OP_LAYOUT_NC16;
     const int64_t channels = s->groups * s->channels, pixels = rt_direct_product(s->window.input),
                   filters = s->groups * s->filters, panels = rt_direct_panel_count(s),

@@ -50,6 +50,22 @@ static inline int64_t rt_direct_product(const int64_t extents[RT_DIRECT_DIMENSIO
     return extents[0] * extents[1] * extents[2];
 }
 
+/* Images are read map by map: each channel of each element of the window is an element then. */
+static inline bool rt_direct_reads_maps(const rt_direct *s) {
+    return s->from == OP_LAYOUT_ROW_MAJOR;
+}
+
+static inline bool rt_direct_is_one_row(const rt_direct *s) {
+    return s->window.output[0] == 1 && s->window.output[1] == 1;
+}
+
+/* Results along dimension d from this one on have windows that reach beyond the end of the image. */
+static inline int64_t rt_direct_inside_end(const rt_direct *s, int d) {
+    const int64_t furthest =
+        s->window.input[d] - 1 - (s->window.kernel[d] - 1) * s->window.dilation[d] + s->window.before[d];
+    return furthest < 0 ? 0 : furthest / s->window.stride[d] + 1;
+}
+
 /* What is dealt out to threads: rows of results, or tiles of points where there is one row. */
 int64_t rt_direct_units(const rt_direct *shape);
 

@@ -84,7 +84,7 @@ static void run_tiles(rt_direct_row row, rt_direct_kind kind, int64_t panels, in
 }
 
 static rt_direct_kind kind_of(const rt_direct *s, int64_t apart) {
-    if (s->from == OP_LAYOUT_ROW_MAJOR) return apart == 2 ? RT_DIRECT_PAIRS : RT_DIRECT_MAPS;
+    if (rt_direct_reads_maps(s)) return apart == 2 ? RT_DIRECT_PAIRS : RT_DIRECT_MAPS;
     return apart == LANES ? RT_DIRECT_BLOCKS : RT_DIRECT_ROWS;
 }
 
@@ -139,7 +139,7 @@ static void find_next(const rt_direct *s, rt_direct_row *row, int64_t panels, in
     row->next_lines = end - first;
 }
 
-/* All of these panels at `count` points; where there are no spots, of the row. */
+/* All of these panels at `count` points: of spots, or of the line; the other is NULL. */
 static void run_panels(const rt_direct *s, const rt_direct_panels *range, rt_direct_row row,
                        const rt_direct_spots *spots, const line *points, int64_t count) {
     const rt_direct_kind kind = spots ? RT_DIRECT_SPOTS : kind_of(s, row.apart);
@@ -210,9 +210,7 @@ static int64_t find_box(const rt_direct *s, int d, int64_t from, int64_t end, bo
         if (first != of->element[d] || last != of->element_end[d]) break;
         /* Between the sides nothing changes before the last element reaches the end. */
         if (first == 0 && last == s->window.kernel[d]) {
-            const int64_t furthest = s->window.input[d] - 1 -
-                                     (s->window.kernel[d] - 1) * s->window.dilation[d] + s->window.before[d];
-            to = least(end, furthest / s->window.stride[d] + 1);
+            to = least(end, rt_direct_inside_end(s, d));
             break;
         }
     }
@@ -223,7 +221,7 @@ static int64_t find_box(const rt_direct *s, int d, int64_t from, int64_t end, bo
 
 /* The elements that the points of a box see, as few runs of them as possible. */
 static void find_runs(const rt_direct *s, box *of) {
-    const int64_t *kernel = s->window.kernel, maps = s->from == OP_LAYOUT_ROW_MAJOR ? s->channels : 1;
+    const int64_t *kernel = s->window.kernel, maps = rt_direct_reads_maps(s) ? s->channels : 1;
     of->run_count = 0;
     for (int64_t i = 0; i < maps * kernel[0] * kernel[1]; i++) {
         const int64_t plane = i / kernel[1] % kernel[0], row = i % kernel[1],
@@ -351,15 +349,10 @@ static int64_t points_of_spots(const rt_direct *s) {
 
 /* ---- threads ------------------------------------------------------------------------------------------- */
 
-/* Results are dealt out to threads by rows, or by columns where there is one row. */
-static bool is_one_row(const rt_direct *s) {
-    return s->window.output[0] == 1 && s->window.output[1] == 1;
-}
-
 int64_t rt_direct_units(const rt_direct *s) {
     const int64_t most = points_of_spots(s), points = rt_direct_product(s->window.output);
-    return s->images * (s->spots || is_one_row(s) ? (points + most - 1) / most
-                                                  : s->window.output[0] * s->window.output[1]);
+    return s->images * (s->spots || rt_direct_is_one_row(s) ? (points + most - 1) / most
+                                                            : s->window.output[0] * s->window.output[1]);
 }
 
 /* A member's part of all spots. */
@@ -373,10 +366,10 @@ static void run_all_spots(const rt_direct_job *job, const rt_direct_panels *rang
     }
 }
 
-/* A member's part of all rows: planes of an image, or rows of one, as many at a time as there are. */
+/* A member's part of all rows, or of all columns where there is one row: planes of an image, or rows of one, as many at a time as there are. */
 static void run_all_rows(const rt_direct_job *job, const rt_direct_panels *range, int member, int members) {
     const rt_direct *s = job->shape;
-    const int along = is_one_row(s) ? 2 : 1;
+    const int along = rt_direct_is_one_row(s) ? 2 : 1;
     const int64_t of_plane = s->window.output[along], each = s->window.output[0] * of_plane,
                   all = s->images * each, end = all * (member + 1) / members;
     for (int64_t i = all * member / members; i < end;) {

@@ -57,13 +57,6 @@ AVX512 INLINE void limit(const ends *of, int points, int panels, __m512 (*sums)[
     }
 }
 
-/* The third point after this one. One address leads to three of them, and moves: otherwise there is one for each, more than registers. */
-INLINE const float *third(const float *from, int64_t apart) {
-    from = rt_address(from, 3 * apart);
-    __asm__("" : "+r"(from));
-    return from;
-}
-
 /* HardSwish: x times x / 6 + 1 / 2, which is limited to [0, 1]. */
 AVX512 INLINE void gate(int points, int panels, __m512 (*sums)[MOST_PANELS]) {
     const __m512 zero = _mm512_setzero_ps(), one = _mm512_set1_ps(1), sixth = _mm512_set1_ps(1.0f / 6),
@@ -83,7 +76,7 @@ AVX512 INLINE void finish(const ends *of, const float *residual, float *y, int p
         _Pragma("GCC unroll 24") for (int p = 0; p < points; p++) {
             sums[p][v] =
                 _mm512_add_ps(sums[p][v], _mm512_maskz_loadu_ps(of->there[v], from + p % 3 * of->y_point));
-            if (p % 3 == 2) from = third(from, of->y_point);
+            if (p % 3 == 2) from = rt_third(from, of->y_point);
         }
     }
     if (of->gated) gate(points, panels, sums);
@@ -95,13 +88,13 @@ AVX512 INLINE void finish(const ends *of, const float *residual, float *y, int p
         if (whole) {
             _Pragma("GCC unroll 24") for (int p = 0; p < points; p++) {
                 _mm512_storeu_ps(to + p % 3 * of->y_point, sums[p][v]);
-                if (p % 3 == 2) to = (float *)(uintptr_t)third(to, of->y_point);
+                if (p % 3 == 2) to = (float *)(uintptr_t)rt_third(to, of->y_point);
             }
         } else {
             _Pragma("GCC unroll 24") for (int p = 0; p < points; p++) {
                 _mm512_mask_storeu_ps(to + p % 3 * of->y_point, written,
                                       _mm512_maskz_mov_ps(of->there[v], sums[p][v]));
-                if (p % 3 == 2) to = (float *)(uintptr_t)third(to, of->y_point);
+                if (p % 3 == 2) to = (float *)(uintptr_t)rt_third(to, of->y_point);
             }
         }
     }

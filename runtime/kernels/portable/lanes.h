@@ -39,6 +39,14 @@ static inline const float *rt_address(const float *from, int64_t floats) {
     return (const float *)((uintptr_t)from + (uintptr_t)(floats * (int64_t)sizeof *from));
 }
 
+/* The third point or row after the one at `from`, of those that lie so many floats apart. One address leads to three of them, and moves: the
+ * compiler, which does not see how it is made, otherwise keeps one for each, more than there are registers. */
+static inline const float *rt_third(const float *from, int64_t apart) {
+    from = rt_address(from, 3 * apart);
+    __asm__("" : "+r"(from));
+    return from;
+}
+
 /* A mask of the first `count` of 64 lanes, or of 16: of none where `count` is negative, of all where there are not as many. */
 static inline uint64_t rt_first_lanes_64(int64_t count) {
     return count >= 64 ? UINT64_MAX : count > 0 ? (UINT64_C(1) << count) - 1 : 0;

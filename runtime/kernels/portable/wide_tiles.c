@@ -39,13 +39,6 @@ AVX512 INLINE __m512 load(op_dtype stored, const char *at) {
                                    : _mm512_loadu_ps((const float *)(const void *)at);
 }
 
-/* The third row after this one. One address leads to three rows, and moves: otherwise there is one for each, more than registers. */
-INLINE float *third(float *from, int64_t apart) {
-    from = (float *)(uintptr_t)rt_address(from, 3 * apart);
-    __asm__("" : "+r"(from));
-    return from;
-}
-
 /* Sums begin with what is there, or with zeros, while the memory that they go to is asked for. */
 AVX512 INLINE void begin(const wide_tile *t, int rows, int panels, __m512 (*sums)[MOST_PANELS]) {
     float *c = t->c;
@@ -62,7 +55,7 @@ AVX512 INLINE void begin(const wide_tile *t, int rows, int panels, __m512 (*sums
                 sums[r][v] = _mm512_setzero_ps();
             }
         }
-        if (r % 3 == 2) c = third(c, c_row);
+        if (r % 3 == 2) c = (float *)(uintptr_t)rt_third(c, c_row);
     }
 }
 
@@ -91,7 +84,7 @@ AVX512 INLINE void store(const wide_tile *t, int rows, int panels, __m512 (*sums
         _Pragma("GCC unroll 8") for (int v = 0; v + 1 < panels; v++)
             _mm512_storeu_ps(row + v * RT_PANEL, sums[r][v]);
         _mm512_mask_storeu_ps(row + (panels - 1) * RT_PANEL, last, sums[r][panels - 1]);
-        if (r % 3 == 2) c = third(c, c_row);
+        if (r % 3 == 2) c = (float *)(uintptr_t)rt_third(c, c_row);
     }
 }
 

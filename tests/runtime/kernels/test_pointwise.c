@@ -75,13 +75,8 @@ static op_tensor run_narrow(application *app, int threads, bool in_place, int la
     rt_prepared prepared;
     assert_int_equal(rt_kernel_prepare(kernel(), &call, &environment, &app->arena, &prepared, &app->report),
                      BASE_OK);
-    assert_int_equal(prepared.scratch_bytes, 0);
     *(const rt_pointwise_tiles **)prepared.state = rt_pointwise_tiles_for(inputs[0].type.dtype, lanes);
-    rt_threads_warm(threads);
-    const size_t before = allocations_count();
-    assert_int_equal(prepared.run(&prepared, inputs, &output, NULL, &app->report), BASE_OK);
-    assert_int_equal(allocations_count(), before);
-    rt_kernel_release(&prepared);
+    application_run_prepared(app, &prepared, inputs, &output, threads);
     return output;
 }
 
