@@ -33,6 +33,7 @@
  *   sink-scans           loops/sink_scans.c            what is made only to be scanned is made in the loop, a slice at a time
  *   quantize-weights     graph/quantize_weights.c      constant weights of products in few bits, if that is asked for
  *   fuse                 graph/fuse.c                  operators become parts of the heavy one before or after them
+ *   scale-channels       graph/scale_channels.c        BatchNormalization that nothing has taken in becomes a product and a sum
  *   unfold-phases        graph/unfold_phases.c         a convolution of the phases of an image becomes one of the image
  *   join-convolutions    graph/join_convolutions.c    convolutions of one value with few filters become one
  *   halve-weights        layout/halve_weights.c        constant weights of products in half precision, if that is asked for
@@ -92,6 +93,7 @@
     FACT(GELUS, "Gelu is one node")                                                                          \
     FACT(TRANSPOSES, "Transposes stand where they meet their inverses")                                      \
     FACT(FUSED, "operators are fused")                                                                       \
+    FACT(CHANNELS, "channels are scaled and shifted by elementwise operators")                               \
     FACT(UNFOLDED, "images are convolved as wholes, not their phases")                                       \
     FACT(JOINED, "convolutions of one value with few filters are one")                                       \
     FACT(HALVED, "weights are in half precision where that was asked for")                                   \
