@@ -7,7 +7,7 @@
  * instead (fused_registers.h), and what is made within is not even written.
  *
  *     row            elements along which each input either runs or stays: all of them, or the innermost dimensions where an
- *                    input is broadcast over the others and they are long enough
+ *                    input is broadcast over the others and they are long enough; or short rows of one width, in which inputs are too
  *     runs           an input of which a block is read where it lies
  *     stays          one element for the whole row
  *     is in rows     one element for each short row of equal length, or one such row for all: where only operators read it that
@@ -153,14 +153,12 @@ static base_status run_blocks(const fused_run *run, int member, int64_t begin, i
                     rt_spread(&input->spread, input->size, data, addresses[i], first, length);
                 continue;
             }
-            if (input->form == FUSED_ROWS) {
-                addresses[i] =
-                    data + part * state->steps[0].rows * input->in_rows.next * (int64_t)input->size;
-                continue;
-            }
             if (new_row && state->rank > 1) offsets[i] = offset_of_row(state, i, row);
-            const int64_t offset = offsets[i] + (input->form == FUSED_RUNS ? first : 0);
-            addresses[i] = data + offset * (int64_t)input->size;
+            const int64_t within = input->form == FUSED_RUNS ? first
+                                   : input->form == FUSED_ROWS
+                                       ? part * state->steps[0].rows * input->in_rows.next
+                                       : 0;
+            addresses[i] = data + (offsets[i] + within) * (int64_t)input->size;
         }
         char *to = run->to + (size_t)(row * state->row + first) * state->size;
         if (state->buffers[last] < 0) addresses[last] = to;
@@ -339,9 +337,65 @@ static void set_spread(fused_input *input, const fused_state *state) {
     input->repeats = period > 0 && BLOCK_UNIT % period == 0;
 }
 
+/* All steps that read the value can do so in rows. */
+static bool is_read_in_rows(const fused_state *state, const op_tensor *values, uint32_t value) {
+    const op_fused *program = &state->program;
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        const op_fused_step *step = &program->steps[s];
+        bool reads = false, floats = true;
+        for (uint32_t i = 0; i < step->operand_count; i++) {
+            const int32_t operand = step->operands[i];
+            reads |= operand == (int32_t)value;
+            floats &= operand >= 0 && values[operand].type.dtype == OP_FLOAT;
+        }
+        if (reads && (!floats || step->operand_count != 2 || !rt_binary_rows_select(step->code)))
+            return false;
+    }
+    return true;
+}
+
+/* Of the short rows that an input lies in beside those of the result: where the next one begins, and its elements. False: it is neither
+ * one element for each, nor one row for all, nor all of them, nor one element. */
+static bool lies_in_rows(const fused_state *state, const fused_input *input, rt_row_operand *at) {
+    const uint32_t last = state->rank - 1;
+    *at = (rt_row_operand){input->strides[last - 1], input->strides[last]};
+    return at->step == 1 ? at->next == state->dims[last] || at->next == 0
+                         : at->step == 0 && (at->next == 0 || at->next == 1);
+}
+
+/* Short rows of one width make up rows that are long: the maps of blocks of channels, beside which a channel's number is in short rows. False
+ * where it is not so for all inputs. */
+static bool choose_joined_rows(fused_state *state, uint32_t inputs, const op_tensor *values) {
+    const uint32_t last = state->rank - 1;
+    rt_row_operand at[OP_FUSED_INPUTS];
+    bool in_rows = false;
+    if (state->rank < 3 || state->dims[last] % RT_ROW_UNIT != 0 || BLOCK_UNIT % state->dims[last] != 0 ||
+        state->dims[last - 1] * state->dims[last] < LONG_ROW)
+        return false;
+    for (uint32_t i = 0; i < inputs; i++) {
+        if (!lies_in_rows(state, &state->inputs[i], &at[i])) return false;
+        if (at[i].next + at[i].step != 1) continue;
+        if (state->inputs[i].size != sizeof(float) || !is_read_in_rows(state, values, i)) return false;
+        in_rows = true;
+    }
+    if (!in_rows) return false;
+    for (uint32_t i = 0; i < inputs; i++) {
+        fused_input *input = &state->inputs[i];
+        const bool rows = at[i].next + at[i].step == 1;
+        input->form = rows ? FUSED_ROWS : at[i].step ? FUSED_RUNS : FUSED_STAYS;
+        if (rows) input->in_rows = at[i];
+    }
+    state->width = state->dims[last];
+    state->dims[last - 1] *= state->width;
+    state->row = state->dims[last - 1];
+    state->rank--;
+    return true;
+}
+
 /* Rows, or all as one row with some inputs spread. */
-static void choose_rows(fused_state *state, uint32_t inputs, int64_t elements) {
+static void choose_rows(fused_state *state, uint32_t inputs, const op_tensor *values, int64_t elements) {
     const bool rows = state->rank == 1 || state->dims[state->rank - 1] >= LONG_ROW;
+    if (!rows && choose_joined_rows(state, inputs, values)) return;
     for (uint32_t i = 0; i < inputs; i++) {
         fused_input *input = &state->inputs[i];
         int64_t dense = 1;
@@ -367,23 +421,6 @@ static int64_t width_of(const fused_input *input) {
         loop->strides[1][0] + loop->strides[1][1] != 1)
         return 0;
     return loop->dims[1];
-}
-
-/* All steps that read the value can do so in rows. */
-static bool is_read_in_rows(const fused_state *state, const op_tensor *values, uint32_t value) {
-    const op_fused *program = &state->program;
-    for (uint32_t s = 0; s < program->step_count; s++) {
-        const op_fused_step *step = &program->steps[s];
-        bool reads = false, floats = true;
-        for (uint32_t i = 0; i < step->operand_count; i++) {
-            const int32_t operand = step->operands[i];
-            reads |= operand == (int32_t)value;
-            floats &= operand >= 0 && values[operand].type.dtype == OP_FLOAT;
-        }
-        if (reads && (!floats || step->operand_count != 2 || !rt_binary_rows_select(step->code)))
-            return false;
-    }
-    return true;
 }
 
 /* Inputs that steps can read in rows need not be spread, where all of them have rows of one width. */
@@ -577,7 +614,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     prepared->state = state;
     prepared->run = run;
     find_rows(state, call);
-    choose_rows(state, call->input_count, elements);
+    choose_rows(state, call->input_count, values, elements);
     if (elements == 0) { /* no block */
         state->row = state->parts = state->block = 1;
         return BASE_OK;
