@@ -143,7 +143,10 @@ static bool read_affine(fuser *f, const ir_node *node, int32_t axis, affine *res
     if (node->code != OP_ADD && node->code != OP_MUL && node->code != OP_SUB && node->code != OP_DIV)
         return false;
     const uint32_t data = scaled_input(node);
-    if (!op_shape_same(shape, &ir_input(node, data)->type.shape) || shape->dims[axis] < 0) return false;
+    /* What has extents along the channels only makes the others no larger, whatever they are. */
+    const op_shape *scaled = &ir_input(node, data)->type.shape;
+    if (scaled->rank != shape->rank || shape->dims[axis] < 0 || scaled->dims[axis] != shape->dims[axis])
+        return false;
     const double *numbers = channel_numbers(f, ir_input(node, 1 - data), shape, axis);
     if (!numbers || !affine_new(f, shape->dims[axis], result)) return false;
     result->scales = node->code == OP_MUL || node->code == OP_DIV;

@@ -16,11 +16,11 @@ base_status pass_check_constants(pass_context *context);     /* check_constants.
 base_status pass_hoist_invariants(pass_context *context);    /* hoist_invariants.c */
 base_status pass_quantize_weights(pass_context *context);    /* quantize_weights.c */
 base_status pass_recognise_gelu(pass_context *context);
-base_status pass_sink_transposes(pass_context *context);     /* sink_transposes.c */
-base_status pass_fuse(pass_context *context);                /* fuse.c */
-base_status pass_scale_channels(pass_context *context);      /* scale_channels.c */
-base_status pass_unfold_phases(pass_context *context);       /* unfold_phases.c */
-base_status pass_join_convolutions(pass_context *context);   /* join_convolutions.c */
+base_status pass_sink_transposes(pass_context *context);   /* sink_transposes.c */
+base_status pass_fuse(pass_context *context);              /* fuse.c */
+base_status pass_scale_channels(pass_context *context);    /* scale_channels.c */
+base_status pass_unfold_phases(pass_context *context);     /* unfold_phases.c */
+base_status pass_join_convolutions(pass_context *context); /* join_convolutions.c */
 
 /* A ScatterND or GatherND whose constant indices go through whole axes names their slices. (shorten_indices.c; for
  * fold-constants) */

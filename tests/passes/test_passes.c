@@ -34,6 +34,8 @@ static const struct pass_case {
     /* Scales of channels go into weights of 16 bits, where these do not become too large or too small for their type. */
     {"graph/cases/fuse_halves_affine", pass_fuse, 0},
     {"graph/cases/fuse_products", pass_fuse, 0},
+    /* Of extents that nobody knows, too; not what has more rows than one, or columns that the product has not. */
+    {"graph/cases/fuse_unknown", pass_fuse, 0},
     /* Images, rows, doubles, any extents, in bodies; no product by ones. Not where a factor is no number, too large or too small, in 16 bits,
      * of few elements, of unknown extents, by what is no constant, nor in training. */
     {"graph/cases/scale_channels", pass_scale_channels, 0},
