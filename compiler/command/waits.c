@@ -19,6 +19,8 @@ void command_waits_shorten(int threads) {
     if (threads <= 1 || !is_first || !process_arguments) return;
 #if defined(_OPENMP) && defined(__linux__)
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
+    /* These bind this thread to one processor as the process starts; one that starts from here would have no other for its threads. */
+    if (getenv("OMP_PROC_BIND") || getenv("OMP_PLACES") || getenv("GOMP_CPU_AFFINITY")) return;
     if (setenv("GOMP_SPINCOUNT", "5000", 0) == 0)
         execv("/proc/self/exe", process_arguments); /* where that fails, as if nothing had been said */
 #endif

@@ -620,8 +620,13 @@ static void test_threads_wait_briefly(void **state) {
     setenv("GOMP_SPINCOUNT", "77", 1);
     command_outcome given = RUN("bench", "small.onnx", "--runs", "2", "--threads", "2");
     unsetenv("GOMP_SPINCOUNT");
+    /* Bound to a processor: what starts from there would have that one for all threads. */
+    setenv("OMP_PROC_BIND", "true", 1);
+    command_outcome bound = RUN("bench", "small.onnx", "--runs", "2", "--threads", "2");
+    unsetenv("OMP_PROC_BIND");
     unsetenv("OMP_DISPLAY_ENV");
     assert_int_equal(two.status, 0);
+    assert_int_equal(bound.status, 0);
     if (strstr(one.err, START)) { /* not another OpenMP, or none */
         for (const char *at = two.err; (at = strstr(at, START)); at++) last = at;
         assert_non_null(last);
@@ -629,10 +634,12 @@ static void test_threads_wait_briefly(void **state) {
         assert_null(strstr(one.err, "'5000'"));
         assert_non_null(strstr(given.err, "'77'"));
         assert_null(strstr(given.err, "'5000'"));
+        assert_null(strstr(bound.err, "'5000'"));
     }
     command_outcome_free(&two);
     command_outcome_free(&one);
     command_outcome_free(&given);
+    command_outcome_free(&bound);
 }
 
 static void test_bench_profile(void **state) {
