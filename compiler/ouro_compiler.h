@@ -70,7 +70,8 @@ typedef struct ouro_compile_options {
     /* "float16" or "bfloat16": states in float that grow from run to run (caches of attention) are kept, given and taken so; NULL: as
      * they are. */
     const char *state_type;
-    /* No kernel that multiplies less by adding more (Winograd) or sums in another order (attention): their last digits differ. */
+    /* No kernel that multiplies less by adding more (Winograd) or sums in another order (attention, floats in tiles of AMX): their last
+     * digits differ. */
     bool exact_arithmetic;
     /* Without `arena_limit`: no bands of rows, even where they would take less time and less memory. */
     bool no_bands;

@@ -54,7 +54,7 @@ static const command_option compile_table[] = {
     {"--tradeoff-picture", NULL, COMMAND_TEXT, "FILE.svg", "the same as a picture",
      offsetof(compile_arguments, tradeoff_picture)},
     {"--exact-arithmetic", NULL, COMMAND_FLAG, NULL,
-     "no kernel that multiplies less by adding more (Winograd), or sums in another order (attention)",
+     "no kernel that multiplies less by adding more (Winograd), or sums in another order (attention, AMX)",
      offsetof(compile_arguments, exact_arithmetic)},
     {"--no-bands", NULL, COMMAND_FLAG, NULL,
      "without --arena-limit: no bands of rows, even where they take less time and less memory",

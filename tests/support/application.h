@@ -84,4 +84,10 @@ void application_check_near(double got, double want, double relative, uint64_t s
 void application_expect_failure(application *app, const char *message);
 void application_expect_shape(application *app, int32_t rank, const int64_t *dims);
 
+/* Runs a kernel that is chosen by its estimate, with images in `layout`, in as many blocks as fit into `scratch_limit` bytes, or in `blocks` if these
+ * are not 0. With `in_place` the result takes the memory of input 3. Fails the test unless it estimates, packs and accepts the application, stays
+ * within the scratch that it said, allocates nothing, and leaves zeros in channels that pad a block. The output, row-major. */
+op_tensor application_run_blocks(application *app, const char *name, op_layout layout, size_t scratch_limit,
+                                 int64_t blocks, int threads, bool in_place);
+
 #endif

@@ -26,6 +26,10 @@ bool rt_gathering_convolution_estimate(const op_call *call, const rt_environment
 /* Convolutions of single points with weights in tiles. */
 double rt_pointwise_seconds(op_dtype dtype, double products, const rt_environment *environment);
 
+/* A product of several rows with weights in panels. */
+double rt_packed_product_seconds(double rows, double depth, double columns,
+                                 const rt_environment *environment);
+
 /* What a convolution by Winograd's transform does. */
 typedef struct rt_winograd_work {
     double products;          /* multiplications at all points */
@@ -38,5 +42,17 @@ typedef struct rt_winograd_work {
 /* Whether rt_winograd_seconds knows convolutions of so many channels. */
 bool rt_winograd_is_predicted(double channels, double filters, const rt_environment *environment);
 double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *environment);
+
+/* What a convolution in tiles of bfloat16 parts does (split_convolution.c). */
+typedef struct rt_split_work {
+    double products;     /* of floats, those included that are left out */
+    double split_bytes;  /* of parts, which are made once */
+    double read_bytes;   /* of parts, as often as they are read */
+    double band_bytes;   /* of parts that are in use at a time: the caches hold them or do not */
+    double weight_bytes; /* which are split for every band */
+    double left_bytes;   /* of results */
+    double bands;
+} rt_split_work;
+double rt_split_seconds(const rt_split_work *work, const rt_environment *environment);
 
 #endif

@@ -133,9 +133,11 @@ bool rt_accepts_layouts(const op_call *call, uint32_t count, bool zero_stays);
 /* Conv with fewer products, for more scratch and larger weights (winograd.c). */
 extern const rt_kernel rt_kernel_winograd;
 extern const rt_kernel rt_kernel_winograd_transforming; /* with weights that stay as small as they are */
+extern const rt_kernel rt_kernel_split_convolution; /* in tiles of bfloat16 parts (split_convolution.c) */
 
 /* MatMul and Gemm with a constant right matrix in panels (packed_product.c). */
 extern const rt_kernel rt_kernel_packed_product;
+extern const rt_kernel rt_kernel_split_product; /* in tiles of bfloat16 parts (split_product.c) */
 extern const rt_kernel
     rt_kernel_compressed_product;               /* of few rows, weights in 28 bits (compressed_product.c) */
 extern const rt_kernel rt_kernel_packed_halves; /* of 16 bits (packed_halves.c) */

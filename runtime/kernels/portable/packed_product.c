@@ -14,6 +14,7 @@
  * share many rows: a thread finds most of its rows in its own cache, as what is done with rows before and after is shared in the same
  * way. Few rows are all read by each, which has columns of its own.
  */
+#include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/packed_product.h"
 #include <string.h>
@@ -121,6 +122,11 @@ static bool packed_bytes(const rt_packed_product *product, size_t *bytes) {
            base_size_add(*bytes, MARK_BYTES, bytes);
 }
 
+/* Whether the weights can be had back. */
+static bool is_unpacked(const rt_packed_product *product) {
+    return product->stored == OP_FLOAT && product->alpha == 1;
+}
+
 static bool accepts(const op_call *call, const rt_environment *environment) {
     rt_packed_product product;
     size_t bytes;
@@ -157,6 +163,36 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
         }
     }
     return BASE_OK;
+}
+
+/* What `pack` did, back. */
+static base_status unpack(const op_call *call, const rt_environment *environment, uint32_t input,
+                          const op_tensor *packed, void *row_major, base_report *report) {
+    rt_packed_product product;
+    (void)environment;
+    if (input != 1 || !read_product(call, &product) || !is_unpacked(&product))
+        return base_fail(report, BASE_INVALID, "input %u of this product is not packed", input);
+    const float *from = packed->data;
+    float *to = row_major;
+    for (int64_t k = 0; k < product.depth; k++)
+        for (int64_t j = 0; j < product.columns; j++)
+            to[k * product.b_depth + j * product.b_column] =
+                from[(j / RT_PANEL * product.depth + k) * RT_PANEL + j % RT_PANEL];
+    return BASE_OK;
+}
+
+static bool estimate(const op_call *call, const rt_environment *environment, size_t scratch_limit,
+                     rt_cost *cost) {
+    rt_packed_product product;
+    size_t bytes;
+    (void)scratch_limit;
+    if (!read_product(call, &product) || !is_unpacked(&product) || product.rows < 1 ||
+        !packed_bytes(&product, &bytes))
+        return false;
+    *cost = (rt_cost){.seconds = rt_packed_product_seconds((double)product.rows, (double)product.depth,
+                                                           (double)product.columns, environment),
+                      .packed_bytes = bytes};
+    return true;
 }
 
 /* ---- one row ------------------------------------------------------------------------------------------- */
@@ -418,5 +454,7 @@ const rt_kernel rt_kernel_packed_product = {.name = "portable.packed_product",
                                             .accepts = accepts,
                                             .prefer = prefer,
                                             .pack = pack,
+                                            .unpack = unpack,
+                                            .estimate = estimate,
                                             .prepare = prepare,
                                             .adapt = adapt};

@@ -53,67 +53,9 @@ static void draw(application *app, op_dtype dtype, const windows *of, uint64_t *
     if (residual) application_random(app, dtype, rank, y, seed);
 }
 
-/* Runs the application in `layout` by Winograd, in as many blocks as fit into `scratch_limit` bytes, or in `blocks` if these are not 0; the
- * output, row-major. */
-static op_tensor run_blocks(application *app, const char *name, op_layout layout, size_t scratch_limit,
-                            int64_t blocks, int threads, bool in_place) {
-    const rt_kernel *kernel = rt_kernel_find(name);
-    const rt_environment environment = {.threads = threads};
-    op_tensor inputs[APPLICATION_INPUTS], output = {.type = app->outputs[0].type};
-    op_attribute attributes[APPLICATION_ATTRIBUTES + 1];
-    op_call call = app->call;
-    rt_cost cost;
-    memcpy(inputs, app->inputs, sizeof inputs);
-    call.inputs = inputs;
-    call.outputs = &output;
-    inputs[0] = application_reordered(app, &app->inputs[0], layout);
-    if (op_input_present(&app->call, 3)) inputs[3] = application_reordered(app, &app->inputs[3], layout);
-    output.type.layout = layout;
-    if (!kernel->estimate(&call, &environment, scratch_limit, &cost))
-        fail_msg("no estimate for this application");
-    assert_true(cost.blocks >= 1 && cost.seconds > 0 && cost.scratch_bytes <= scratch_limit);
-    const op_attributes *given = &app->call.attributes;
-    memcpy(attributes, app->attributes, given->count * sizeof *attributes);
-    attributes[given->count] = (op_attribute){.name = "ouro.blocks",
-                                              .kind = OP_ATTRIBUTE_INT,
-                                              .count = 1,
-                                              .as.integer = blocks ? blocks : cost.blocks};
-    call.attributes = (op_attributes){.items = attributes, .count = given->count + 1};
-    op_tensor packed = {.type = inputs[1].type, .bytes = cost.packed_bytes};
-    packed.type.layout = OP_LAYOUT_PACKED;
-    packed.type.packed_bytes = cost.packed_bytes;
-    packed.data = application_memory(app, packed.bytes);
-    memset(packed.data, 0, packed.bytes);
-    inputs[1] = packed;
-    assert_int_equal(kernel->pack(&call, &environment, 1, &app->inputs[1], packed.data, &app->report),
-                     BASE_OK);
-    assert_true(kernel->accepts(&call, &environment));
-    rt_prepared prepared;
-    assert_int_equal(rt_kernel_prepare(kernel, &call, &environment, &app->arena, &prepared, &app->report),
-                     BASE_OK);
-    if (!blocks) assert_int_equal(prepared.scratch_bytes, cost.scratch_bytes);
-    char *scratch = application_memory(app, prepared.scratch_bytes + 1);
-    memset(scratch, 0x7f, prepared.scratch_bytes);
-    scratch[prepared.scratch_bytes] = 77;
-    assert_true(op_type_bytes(&output.type, &output.bytes));
-    output.data = in_place ? inputs[3].data : application_memory(app, output.bytes);
-    if (!in_place) memset(output.data, 0x7f, output.bytes);
-    rt_threads_warm(threads);
-    const size_t before = allocations_count();
-    assert_int_equal(prepared.run(&prepared, inputs, &output, scratch, &app->report), BASE_OK);
-    assert_int_equal(allocations_count(), before);
-    assert_int_equal(scratch[prepared.scratch_bytes], 77);
-    rt_kernel_release(&prepared);
-    const op_tensor plain = application_reordered(app, &output, OP_LAYOUT_ROW_MAJOR);
-    /* Channels that pad a block are zeros. */
-    const op_tensor again = application_reordered(app, &plain, layout);
-    assert_memory_equal(again.data, output.data, output.bytes);
-    return plain;
-}
-
 static op_tensor run_winograd(application *app, const char *name, op_layout layout, size_t scratch_limit,
                               int threads, bool in_place) {
-    return run_blocks(app, name, layout, scratch_limit, 0, threads, in_place);
+    return application_run_blocks(app, name, layout, scratch_limit, 0, threads, in_place);
 }
 
 static void compare_with_direct(const windows *of, const op_layout *layouts, size_t layout_count,
@@ -227,7 +169,7 @@ static void test_many_tiles(void **state) {
             for (int64_t i = 0; i < 24; i++) {
                 /* The last block has fewer tiles than the others: who is ahead must not touch what another one reads. */
                 const op_tensor other =
-                    run_blocks(&app, names[i % 2], layout, SIZE_MAX, 1 + i / 2, threads, false);
+                    application_run_blocks(&app, names[i % 2], layout, SIZE_MAX, 1 + i / 2, threads, false);
                 assert_int_equal(all.bytes, other.bytes);
                 if (memcmp(all.data, other.data, all.bytes) != 0)
                     fail_msg("seed %" PRIu64 ", %s, %d threads: another result", trial, names[i % 2],

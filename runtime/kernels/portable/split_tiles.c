@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* split_tiles.c: products of floats in tiles of bfloat16; see split_tiles.h. */
+#include "runtime/kernels/portable/split_tiles.h"
+#include "runtime/kernels/portable/byte_tiles.h"
+
+#if defined(RT_HAS_BYTE_TILES)
+#include "runtime/kernels/portable/lanes.h"
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define WITH_SPLIT_TILES __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw")))
+
+/* ---- the machine --------------------------------------------------------------------------------------- */
+
+static bool has_tiles(void) {
+    enum { PARTS = 1 << 22, TILES = 1 << 24 };
+    unsigned a, b, c, d = 0;
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw")) return false;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & PARTS) && (d & TILES);
+}
+
+bool rt_split_wanted(void) {
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    /* Asked once, as searches ask very often. Threads may all ask, and get the same answer. */
+    static _Atomic int known; /* 0: not yet; 1: no; 2: yes */
+    int answer = known;
+    if (!answer) {
+        answer = has_tiles() && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0 ? 2 : 1;
+        known = answer;
+    }
+    return answer == 2;
+}
+
+/* ---- parts --------------------------------------------------------------------------------------------- */
+
+/* The parts of 32 numbers, `step` bytes after each other: those of `low` and of `high` in turn. A part is the first 8 bits of what is left, so that three are
+ * all 24. */
+WITH_SPLIT_TILES static inline __attribute__((always_inline)) void split(__m512 low, __m512 high, char *to,
+                                                                         int64_t step) {
+    const __m512i part_of = _mm512_set1_epi32((int)0xFFFF0000);
+    _Pragma("GCC unroll 3") for (int part = 0; part < RT_SPLIT_PARTS; part++, to += step) {
+        const __m512i first = _mm512_and_si512((__m512i)low, part_of),
+                      second = _mm512_and_si512((__m512i)high, part_of);
+        _mm512_store_si512(to, _mm512_or_si512(_mm512_srli_epi32((__m512i)low, 16), second));
+        low = low - (__m512)first;
+        high = high - (__m512)second;
+    }
+}
+
+WITH_SPLIT_TILES void rt_split_rows(const rt_split_row *rows) {
+    enum { PART = RT_SPLIT_BYTES / RT_SPLIT_PARTS };
+    const float *low = rows->low, *high = rows->high;
+    const int64_t step = rows->step;
+    char *to = rows->to, *const end = to + rows->count * RT_SPLIT_BYTES;
+    const __mmask16 first = rt_first_lanes_16(rows->low_count), second = rt_first_lanes_16(rows->high_count);
+    if (rows->low_count >= RT_SPLIT_DEPTH / 2 && rows->high_count >= RT_SPLIT_DEPTH / 2) {
+        for (; to < end; to += RT_SPLIT_BYTES, low += step, high += step)
+            split(_mm512_loadu_ps(low), _mm512_loadu_ps(high), to, PART);
+        return;
+    }
+    for (; to < end; to += RT_SPLIT_BYTES, low += step, high += step)
+        split(_mm512_maskz_loadu_ps(first, low), _mm512_maskz_loadu_ps(second, high), to, PART);
+}
+
+WITH_SPLIT_TILES void rt_split_columns(const float *columns, int64_t count, int64_t tiles, char *to) {
+    for (int64_t step = 0; step < count; step++, to += tiles * RT_SPLIT_TILE_BYTES) {
+        for (int64_t tile = 0; tile < tiles; tile++) {
+            char *of_tile = to + tile * RT_TILE_SIZE;
+            for (int64_t i = 0; i < RT_TILE_SIZE; i += RT_TILE_BYTES, columns += RT_SPLIT_DEPTH)
+                split(_mm512_loadu_ps(columns), _mm512_loadu_ps(columns + RT_SPLIT_DEPTH / 2), of_tile + i,
+                      tiles * RT_TILE_SIZE);
+        }
+    }
+}
+
+/* ---- tiles --------------------------------------------------------------------------------------------- */
+
+WITH_SPLIT_TILES void rt_split_begin(int64_t rows) {
+    rt_tiles_setting made = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        made.row_bytes[i] = RT_TILE_BYTES;
+        made.rows[i] = i == 4 || i == 5 ? RT_TILE_ROWS : (uint8_t)rows;
+    }
+    rt_tiles_settle();
+    _tile_loadconfig(&made);
+    rt_tiles_settle();
+}
+
+WITH_SPLIT_TILES void rt_split_end(void) {
+    _tile_release();
+}
+
+/* Tiles 0 to 3 are sums: two side by side, two below them. 4 and 5 are columns, 6 and 7 rows. Part 1 of the columns meets all parts of the rows, part 2
+ * meets the first two, part 3 the first. */
+WITH_SPLIT_TILES static inline __attribute__((always_inline)) void multiply(const rt_split_tiles *of,
+                                                                            bool tall, bool wide) {
+    enum { ROW = RT_SPLIT_BYTES, PART = RT_SPLIT_BYTES / RT_SPLIT_PARTS };
+    const int64_t columns = (wide ? 2 : 1) * RT_TILE_SIZE;
+    const char *b = of->b, *next = of->next;
+    for (int64_t k = 0; k < of->count; k++) {
+        const char *a = of->a + of->steps[k], *below = a + of->rows * ROW;
+        _Pragma("GCC unroll 3") for (int part = 0; part < RT_SPLIT_PARTS; part++, b += columns) {
+            _tile_loadd(4, b, RT_TILE_BYTES);
+            if (wide) _tile_loadd(5, b + RT_TILE_SIZE, RT_TILE_BYTES);
+            _Pragma("GCC unroll 3") for (int other = 0; other < RT_SPLIT_PARTS - part; other++) {
+                _tile_loadd(6, a + other * PART, ROW);
+                _tile_dpbf16ps(0, 6, 4);
+                if (wide) _tile_dpbf16ps(1, 6, 5);
+                if (tall) {
+                    _tile_loadd(7, below + other * PART, ROW);
+                    _tile_dpbf16ps(2, 7, 4);
+                    if (wide) _tile_dpbf16ps(3, 7, 5);
+                }
+            }
+        }
+        for (int64_t i = 0; i < of->lines; i++, next += RT_TILE_BYTES) _mm_prefetch(next, _MM_HINT_T1);
+    }
+}
+
+WITH_SPLIT_TILES void rt_split_multiply(const rt_split_tiles *of) {
+    enum { ROW = RT_SPLIT_PAIR * sizeof(float) };
+    float *c = of->c, *below = c + of->rows * RT_SPLIT_PAIR;
+    rt_tiles_settle();
+    if (of->add) {
+        _tile_loadd(0, c, ROW);
+        if (of->wide) _tile_loadd(1, c + RT_SPLIT_COLUMNS, ROW);
+        if (of->tall) _tile_loadd(2, below, ROW);
+        if (of->tall && of->wide) _tile_loadd(3, below + RT_SPLIT_COLUMNS, ROW);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
+    if (of->tall && of->wide) multiply(of, true, true);
+    else if (of->tall) multiply(of, true, false);
+    else multiply(of, false, of->wide);
+    _tile_stored(0, c, ROW);
+    if (of->wide) _tile_stored(1, c + RT_SPLIT_COLUMNS, ROW);
+    if (of->tall) _tile_stored(2, below, ROW);
+    if (of->tall && of->wide) _tile_stored(3, below + RT_SPLIT_COLUMNS, ROW);
+    rt_tiles_settle();
+}
+
+#else
+
+bool rt_split_wanted(void) {
+    return false;
+}
+
+void rt_split_rows(const rt_split_row *rows) {
+    (void)rows;
+}
+
+void rt_split_columns(const float *columns, int64_t count, int64_t tiles, char *to) {
+    (void)columns, (void)count, (void)tiles, (void)to;
+}
+
+void rt_split_begin(int64_t rows) {
+    (void)rows;
+}
+
+void rt_split_end(void) {}
+
+void rt_split_multiply(const rt_split_tiles *tiles) {
+    (void)tiles;
+}
+
+#endif

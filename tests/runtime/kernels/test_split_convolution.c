@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_split_convolution.c: the convolution in tiles of bfloat16 parts beside the direct one, on machines that have such tiles: random windows,
+ * strides, dilations and padding, fused forms, residuals in place; as near to sums of doubles as sums of floats are; its bits depend neither on
+ * threads nor on bands; what it refuses. On other machines: it is never chosen.
+ */
+#include "runtime/kernels/portable/split_tiles.h"
+#include "tests/support/application.h"
+#include "tests/support/support.h"
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const char NAME[] = "portable.split_convolution";
+static const rt_environment one_thread = {.threads = 1};
+static const op_layout layouts[] = {OP_LAYOUT_NC16, OP_LAYOUT_NHWC};
+
+static void needs_tiles(void) {
+    if (!rt_split_wanted()) skip();
+}
+
+/* A signal or an image of random extents, as the window fits into it. */
+static void draw(application *app, uint64_t *seed, bool residual) {
+    static const char *const activations[] = {"",        "Relu",  "LeakyRelu", "Clip",
+                                              "Sigmoid", "Swish", "HardSwish"};
+    const int32_t spatial = (int32_t)random_range(seed, 1, 4) == 1 ? 1 : 2, rank = spatial + 2;
+    const int64_t images = random_range(seed, 1, 3), channels = random_range(seed, 16, 100),
+                  filters = random_range(seed, 16, 100);
+    int64_t x[4] = {images, channels}, y[4] = {images, filters}, weights[4] = {filters, channels},
+            pads[4] = {0}, strides[2], dilations[2];
+    for (int32_t i = 0; i < spatial; i++) {
+        weights[i + 2] = random_range(seed, 1, 5);
+        strides[i] = random_range(seed, 1, 3);
+        dilations[i] = random_range(seed, 1, 3);
+        const int64_t seen = (weights[i + 2] - 1) * dilations[i] + 1;
+        x[i + 2] = random_range(seed, seen, seen + 20);
+        pads[i] = random_range(seed, 0, 3);
+        pads[i + spatial] = random_range(seed, 0, 3);
+        y[i + 2] = (x[i + 2] + pads[i] + pads[i + spatial] - seen) / strides[i] + 1;
+    }
+    application_init(app, OP_CONV);
+    application_random(app, OP_FLOAT, rank, x, seed);
+    application_random(app, OP_FLOAT, rank, weights, seed);
+    if (random_range(seed, 0, 1)) application_random(app, OP_FLOAT, 1, DIMS(filters), seed);
+    else application_absent(app);
+    application_integers(app, "pads", 2 * (size_t)spatial, pads);
+    application_integers(app, "strides", (size_t)spatial, strides);
+    application_integers(app, "dilations", (size_t)spatial, dilations);
+    const char *activation = activations[random_range(seed, 0, 6)];
+    if (activation[0]) application_text(app, "ouro.activation", activation);
+    application_real(app, "ouro.alpha", -0.25f);
+    application_real(app, "ouro.beta", 0.75f);
+    if (residual) application_random(app, OP_FLOAT, rank, y, seed);
+}
+
+static void test_equals_the_direct_convolution(void **state) {
+    (void)state;
+    needs_tiles();
+    for (uint64_t trial = 1; trial <= support_share(100); trial++) {
+        uint64_t seed = trial;
+        const bool residual = trial % 3 == 0;
+        const op_layout layout = layouts[trial % 2];
+        application app;
+        draw(&app, &seed, residual);
+        application_run(&app, "portable.convolution", 1);
+        const op_tensor expected = app.outputs[0];
+        const op_tensor all = application_run_blocks(&app, NAME, layout, SIZE_MAX, 1, 1, false);
+        for (size_t k = 0; k < all.bytes / sizeof(float); k++)
+            application_check_near(((const float *)all.data)[k], ((const float *)expected.data)[k], 1e-4,
+                                   trial, (int64_t)k);
+        for (int threads = 1; threads <= 5; threads++) {
+            for (int64_t blocks = 0; blocks < 4; blocks++) {
+                const op_tensor other = application_run_blocks(&app, NAME, layout, SIZE_MAX, blocks, threads,
+                                                               residual && threads == 5 && blocks == 3);
+                if (memcmp(all.data, other.data, all.bytes) != 0)
+                    fail_msg("seed %" PRIu64 ", %d threads, %" PRId64 " bands: another result", trial,
+                             threads, blocks);
+            }
+        }
+        application_free(&app);
+    }
+}
+
+/* Sums of many steps, which wait in scratch; few points, and more of them than two tiles have. */
+static void test_many_channels(void **state) {
+    (void)state;
+    needs_tiles();
+    for (uint64_t trial = 1; trial <= support_share(12); trial++) {
+        uint64_t seed = trial;
+        const int64_t channels = random_range(&seed, 100, 900), filters = random_range(&seed, 16, 130),
+                      extent = random_range(&seed, 1, 9), kernel = random_range(&seed, 0, 1) ? 3 : 1;
+        application app;
+        application_init(&app, OP_CONV);
+        application_random(&app, OP_FLOAT, 4, DIMS(1, channels, extent, extent), &seed);
+        application_random(&app, OP_FLOAT, 4, DIMS(filters, channels, kernel, kernel), &seed);
+        application_random(&app, OP_FLOAT, 1, DIMS(filters), &seed);
+        application_integers(&app, "pads", 4, DIMS(kernel / 2, kernel / 2, kernel / 2, kernel / 2));
+        application_run(&app, "portable.convolution", 1);
+        const op_tensor expected = app.outputs[0];
+        const op_layout layout = layouts[trial % 2];
+        const op_tensor all = application_run_blocks(&app, NAME, layout, SIZE_MAX, 1, 1, false);
+        float largest = 0;
+        for (size_t k = 0; k < all.bytes / sizeof(float); k++)
+            largest = fmaxf(largest, fabsf(((const float *)expected.data)[k]));
+        for (size_t k = 0; k < all.bytes / sizeof(float); k++)
+            if (!(fabsf(((const float *)all.data)[k] - ((const float *)expected.data)[k]) <= 1e-5f * largest))
+                fail_msg("seed %" PRIu64 ", element %zu: not near the direct convolution's", trial, k);
+        for (int threads = 2; threads <= 5; threads++) {
+            for (int64_t blocks = 1; blocks < 4; blocks++) {
+                const op_tensor other =
+                    application_run_blocks(&app, NAME, layout, SIZE_MAX, blocks, threads, false);
+                if (memcmp(all.data, other.data, all.bytes) != 0)
+                    fail_msg("seed %" PRIu64 ", %d threads: another result", trial, threads);
+            }
+        }
+        application_free(&app);
+    }
+}
+
+/* The largest difference from sums of doubles is no more than twice that of the direct convolution in floats, for numbers of very different sizes. */
+static void test_is_as_exact_as_floats(void **state) {
+    (void)state;
+    enum { CHANNELS = 192, FILTERS = 48, POINTS = 50 };
+    needs_tiles();
+    double worst[2] = {0};
+    for (uint64_t trial = 1; trial <= 8; trial++) {
+        uint64_t seed = trial;
+        application app;
+        application_init(&app, OP_CONV);
+        application_random(&app, OP_FLOAT, 4, DIMS(1, CHANNELS, 1, POINTS), &seed);
+        application_random(&app, OP_FLOAT, 4, DIMS(FILTERS, CHANNELS, 1, 1), &seed);
+        float *x = app.inputs[0].data, *w = app.inputs[1].data;
+        for (int64_t i = 0; i < CHANNELS * POINTS; i++)
+            x[i] *= ldexpf(1, (int)random_range(&seed, 0, 12) - 6);
+        for (int64_t i = 0; i < CHANNELS * FILTERS; i++)
+            w[i] *= ldexpf(1, (int)random_range(&seed, 0, 12) - 6);
+        application_run(&app, "portable.convolution", 1);
+        const float *direct = app.outputs[0].data;
+        const op_tensor split = application_run_blocks(&app, NAME, OP_LAYOUT_NC16, SIZE_MAX, 1, 1, false);
+        for (int64_t f = 0; f < FILTERS; f++) {
+            for (int64_t p = 0; p < POINTS; p++) {
+                double sum = 0, size = 0;
+                for (int64_t c = 0; c < CHANNELS; c++) {
+                    const double product = (double)x[c * POINTS + p] * (double)w[f * CHANNELS + c];
+                    sum += product;
+                    size += fabs(product);
+                }
+                const int64_t at = f * POINTS + p;
+                worst[0] = fmax(worst[0], fabs((double)direct[at] - sum) / size);
+                worst[1] = fmax(worst[1], fabs((double)((const float *)split.data)[at] - sum) / size);
+            }
+        }
+        application_free(&app);
+    }
+    print_message("off by, of the sum of sizes: %.3g in floats, %.3g in parts\n", worst[0], worst[1]);
+    assert_true(worst[1] <= 2 * worst[0]);
+}
+
+static bool is_estimated(int64_t channels, int64_t filters, int64_t stride, int64_t group, op_layout layout,
+                         op_dtype dtype, bool portable_only) {
+    const rt_environment environment = {.threads = 1, .portable_only = portable_only};
+    rt_cost cost;
+    application app;
+    application_init(&app, OP_CONV);
+    application_input(&app, dtype, 4, DIMS(1, channels, 24, 24));
+    application_input(&app, dtype, 4, DIMS(filters, channels / group, 3, 3));
+    application_integers(&app, "strides", 2, DIMS(stride, stride));
+    application_integer(&app, "group", group);
+    assert_int_equal(application_infer(&app), BASE_OK);
+    app.inputs[0].type.layout = app.outputs[0].type.layout = layout;
+    const bool estimated = rt_kernel_find(NAME)->estimate(&app.call, &environment, SIZE_MAX, &cost);
+    application_free(&app);
+    return estimated;
+}
+
+static void test_refuses(void **state) {
+    (void)state;
+    assert_int_equal(is_estimated(32, 32, 1, 1, OP_LAYOUT_NC16, OP_FLOAT, false), rt_split_wanted());
+    assert_int_equal(is_estimated(32, 32, 2, 1, OP_LAYOUT_NHWC, OP_FLOAT, false), rt_split_wanted());
+    assert_false(is_estimated(32, 32, 1, 1, OP_LAYOUT_NC16, OP_FLOAT, true));
+    assert_false(is_estimated(32, 32, 1, 2, OP_LAYOUT_NC16, OP_FLOAT, false));
+    assert_false(is_estimated(32, 32, 4, 1, OP_LAYOUT_NC16, OP_FLOAT, false));
+    assert_false(is_estimated(32, 32, 1, 1, OP_LAYOUT_NC8, OP_FLOAT, false));
+    assert_false(is_estimated(32, 32, 1, 1, OP_LAYOUT_ROW_MAJOR, OP_FLOAT, false));
+    assert_false(is_estimated(32, 32, 1, 1, OP_LAYOUT_NC16, OP_FLOAT16, false));
+    assert_false(is_estimated(8, 32, 1, 1, OP_LAYOUT_NHWC, OP_FLOAT, false));
+}
+
+/* What fits into less scratch is cut into more bands, until nothing fits. */
+static void test_scratch_limits_bands(void **state) {
+    (void)state;
+    needs_tiles();
+    const rt_kernel *kernel = rt_kernel_find(NAME);
+    application app;
+    application_init(&app, OP_CONV);
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 64, 56, 56));
+    application_input(&app, OP_FLOAT, 4, DIMS(64, 64, 3, 3));
+    application_integers(&app, "pads", 4, DIMS(1, 1, 1, 1));
+    assert_int_equal(application_infer(&app), BASE_OK);
+    app.inputs[0].type.layout = app.outputs[0].type.layout = OP_LAYOUT_NC16;
+    rt_cost any, little, none;
+    assert_true(kernel->estimate(&app.call, &one_thread, SIZE_MAX, &any));
+    assert_true(kernel->estimate(&app.call, &one_thread, any.scratch_bytes / 2, &little));
+    assert_true(little.blocks > any.blocks && little.seconds >= any.seconds);
+    assert_true(little.scratch_bytes <= any.scratch_bytes / 2);
+    assert_false(kernel->estimate(&app.call, &one_thread, 50000, &none));
+    application_free(&app);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_equals_the_direct_convolution), cmocka_unit_test(test_many_channels),
+        cmocka_unit_test(test_is_as_exact_as_floats),         cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_scratch_limits_bands),
+    };
+    return cmocka_run_group_tests_name("split_convolution", tests, NULL, NULL);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_split_product.c: products of matrices in tiles of bfloat16 parts beside those in panels, on machines that have such tiles: random extents,
+ * turned and scaled weights, bias and activations; bits depend neither on threads nor on bands; what it refuses; weights in panels come back.
+ */
+#include "runtime/kernels/portable/split_tiles.h"
+#include "tests/support/application.h"
+#include "tests/support/support.h"
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const char NAME[] = "portable.split_product";
+
+static void draw(application *app, uint64_t *seed) {
+    static const char *const activations[] = {"", "Relu", "Clip", "Gelu", "Swish"};
+    const bool gemm = random_range(seed, 0, 1), turned = gemm && random_range(seed, 0, 1);
+    const int64_t rows = random_range(seed, 24, 150), depth = random_range(seed, 32, 900),
+                  columns = random_range(seed, 16, 200);
+    application_init(app, gemm ? OP_GEMM : OP_MATMUL);
+    if (gemm) application_random(app, OP_FLOAT, 2, DIMS(rows, depth), seed);
+    else application_random(app, OP_FLOAT, 3, DIMS(1, rows, depth), seed);
+    application_random(app, OP_FLOAT, 2, turned ? DIMS(columns, depth) : DIMS(depth, columns), seed);
+    if (random_range(seed, 0, 1)) application_random(app, OP_FLOAT, 1, DIMS(columns), seed);
+    if (turned) application_integer(app, "transB", 1);
+    if (gemm && random_range(seed, 0, 1)) application_real(app, "alpha", 0.5f);
+    const char *activation = activations[random_range(seed, 0, 4)];
+    if (activation[0]) application_text(app, "ouro.activation", activation);
+    application_real(app, "ouro.alpha", activation[0] == 'C' ? -0.25f : 1);
+    application_real(app, "ouro.beta", 0.75f);
+}
+
+static void test_equals_the_plain_product(void **state) {
+    (void)state;
+    if (!rt_split_wanted()) skip();
+    for (uint64_t trial = 1; trial <= support_share(40); trial++) {
+        uint64_t seed = trial;
+        application app;
+        draw(&app, &seed);
+        application_run(&app, app.call.code == OP_GEMM ? "portable.gemm" : "portable.matmul", 1);
+        const op_tensor expected = app.outputs[0];
+        const op_tensor all = application_run_blocks(&app, NAME, OP_LAYOUT_ROW_MAJOR, SIZE_MAX, 1, 1, false);
+        for (size_t k = 0; k < all.bytes / sizeof(float); k++)
+            application_check_near(((const float *)all.data)[k], ((const float *)expected.data)[k], 1e-4,
+                                   trial, (int64_t)k);
+        for (int threads = 1; threads <= 5; threads++) {
+            for (int64_t blocks = 0; blocks < 4; blocks++) {
+                const op_tensor other =
+                    application_run_blocks(&app, NAME, OP_LAYOUT_ROW_MAJOR, SIZE_MAX, blocks, threads, false);
+                if (memcmp(all.data, other.data, all.bytes) != 0)
+                    fail_msg("seed %" PRIu64 ", %d threads, %" PRId64 " bands: another result", trial,
+                             threads, blocks);
+            }
+        }
+        application_free(&app);
+    }
+}
+
+static bool is_estimated(int64_t rows, int64_t depth, int64_t columns, op_dtype dtype, bool portable_only) {
+    const rt_environment environment = {.threads = 1, .portable_only = portable_only};
+    rt_cost cost;
+    application app;
+    application_init(&app, OP_MATMUL);
+    application_input(&app, dtype, 2, DIMS(rows, depth));
+    application_input(&app, dtype, 2, DIMS(depth, columns));
+    assert_int_equal(application_infer(&app), BASE_OK);
+    const bool estimated = rt_kernel_find(NAME)->estimate(&app.call, &environment, SIZE_MAX, &cost);
+    application_free(&app);
+    return estimated;
+}
+
+static void test_refuses(void **state) {
+    (void)state;
+    assert_int_equal(is_estimated(64, 64, 64, OP_FLOAT, false), rt_split_wanted());
+    assert_false(is_estimated(64, 64, 64, OP_FLOAT, true));
+    assert_false(is_estimated(8, 64, 64, OP_FLOAT, false));
+    assert_false(is_estimated(64, 8, 64, OP_FLOAT, false));
+    assert_false(is_estimated(64, 64, 8, OP_FLOAT, false));
+    assert_false(is_estimated(64, 64, 64, OP_FLOAT16, false));
+}
+
+/* Weights that are packed in panels already are packed anew for tiles: they come back as they were. */
+static void test_panels_come_back(void **state) {
+    (void)state;
+    const rt_kernel *kernel = rt_kernel_find("portable.packed_product");
+    const rt_environment environment = {.threads = 1};
+    for (int turned = 0; turned < 2; turned++) {
+        enum { DEPTH = 37, COLUMNS = 75 };
+        uint64_t seed = 5;
+        application app;
+        application_init(&app, OP_GEMM);
+        application_input(&app, OP_FLOAT, 2, DIMS(64, DEPTH));
+        application_random(&app, OP_FLOAT, 2, turned ? DIMS(COLUMNS, DEPTH) : DIMS(DEPTH, COLUMNS), &seed);
+        application_integer(&app, "transB", turned);
+        assert_int_equal(application_infer(&app), BASE_OK);
+        rt_cost cost;
+        assert_true(kernel->estimate(&app.call, &environment, 0, &cost));
+        const op_tensor plain = app.inputs[1];
+        op_tensor packed = plain, back = plain;
+        packed.type.layout = OP_LAYOUT_PACKED;
+        packed.type.packed_bytes = packed.bytes = cost.packed_bytes;
+        packed.data = application_memory(&app, packed.bytes);
+        back.data = application_memory(&app, back.bytes);
+        memset(packed.data, 0, packed.bytes);
+        assert_int_equal(kernel->pack(&app.call, &environment, 1, &plain, packed.data, &app.report), BASE_OK);
+        assert_int_equal(kernel->unpack(&app.call, &environment, 1, &packed, back.data, &app.report),
+                         BASE_OK);
+        assert_memory_equal(back.data, plain.data, plain.bytes);
+        application_free(&app);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_equals_the_plain_product),
+        cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_panels_come_back),
+    };
+    return cmocka_run_group_tests_name("split_product", tests, NULL, NULL);
+}
