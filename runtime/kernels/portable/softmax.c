@@ -133,13 +133,6 @@ SOFTMAX_COLUMNS(columns_double, double, rt_exp_falling_double, rt_log_double)
 typedef void row_function(float *to, const float *from, int64_t count, bool logarithm);
 
 #ifdef RT_HAS_MATH_512
-/* exp of x up to 0, or a NaN. What is 0 is not computed: to round a number that small takes some processors more time than all else, and
- * masks make scores of it. */
-RT_MATH_512_INLINE __m512 exp_below(bool contract, __m512 x) {
-    const __mmask16 some = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-104.0f), _CMP_NLE_UQ);
-    return _mm512_maskz_mov_ps(some, rt_exp_limited_16(contract, _mm512_maskz_mov_ps(some, x)));
-}
-
 RT_MATH_512 static inline float sum_of_lanes(__m512 x) {
     const __m256 high = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1)),
                  eight = _mm256_add_ps(_mm512_castps512_ps256(x), high);
@@ -167,7 +160,7 @@ RT_MATH_512_INLINE void any_row_512(bool contract, float *to, const float *from,
         __m512 e[4], x[4];
         _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) {
             x[j] = _mm512_sub_ps(_mm512_loadu_ps(from + i + LANES * j), largest);
-            e[j] = exp_below(contract, x[j]);
+            e[j] = rt_exp_limited_16(contract, x[j]);
         }
         _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) {
             if (!logarithm) _mm512_storeu_ps(to + i + LANES * j, e[j]);
@@ -177,7 +170,7 @@ RT_MATH_512_INLINE void any_row_512(bool contract, float *to, const float *from,
     for (; i < count; i += LANES) {
         const __mmask16 there = i < whole ? 0xffff : rest;
         const __m512 x = _mm512_sub_ps(_mm512_maskz_loadu_ps(there, from + i), largest),
-                     e = exp_below(contract, x);
+                     e = rt_exp_limited_16(contract, x);
         if (!logarithm) _mm512_mask_storeu_ps(to + i, there, e);
         sums = _mm512_mask_add_ps(sums, there, sums, e);
     }
@@ -212,11 +205,12 @@ RT_MATH_512_INLINE void any_rows_512(bool contract, float *to, const float *from
         const __m512 most = _mm512_set1_ps(largest[r]);
         __m512 sums = _mm512_setzero_ps();
         for (int64_t i = 0; i < whole; i += LANES) {
-            const __m512 e = exp_below(contract, _mm512_sub_ps(_mm512_loadu_ps(own + i), most));
+            const __m512 e = rt_exp_limited_16(contract, _mm512_sub_ps(_mm512_loadu_ps(own + i), most));
             _mm512_storeu_ps(made + i, e);
             sums = _mm512_add_ps(sums, e);
         }
-        const __m512 e = exp_below(contract, _mm512_sub_ps(_mm512_maskz_loadu_ps(rest, own + whole), most));
+        const __m512 e =
+            rt_exp_limited_16(contract, _mm512_sub_ps(_mm512_maskz_loadu_ps(rest, own + whole), most));
         _mm512_mask_storeu_ps(made + whole, rest, e);
         _mm512_store_ps(lanes[r], _mm512_mask_add_ps(sums, rest, sums, e));
     }
@@ -240,8 +234,8 @@ RT_MATH_512_INLINE void any_pairs_512(bool contract, float *to, const float *fro
     const __m512 low = _mm512_loadu_ps(from), high = _mm512_loadu_ps(from + LANES);
     const __m512 a = _mm512_permutex2var_ps(low, even, high), b = _mm512_permutex2var_ps(low, odd, high),
                  largest = _mm512_add_ps(_mm512_max_ps(b, a), _mm512_setzero_ps()),
-                 e = exp_below(contract, _mm512_sub_ps(a, largest)),
-                 f = exp_below(contract, _mm512_sub_ps(b, largest)),
+                 e = rt_exp_limited_16(contract, _mm512_sub_ps(a, largest)),
+                 f = rt_exp_limited_16(contract, _mm512_sub_ps(b, largest)),
                  scale = _mm512_div_ps(_mm512_set1_ps(1.0f), _mm512_add_ps(e, f)),
                  y = _mm512_mul_ps(e, scale), z = _mm512_mul_ps(f, scale);
     _mm512_storeu_ps(to, _mm512_permutex2var_ps(y, first, z));

@@ -79,7 +79,7 @@ RT_MATH rt_long_exponent rt_exp_reduce_double(double x) {
     return (rt_long_exponent){r, z * (even + r * odd) + lost, shifted.bits};
 }
 
-/* exp(x) times `factor`, a power of two, for x between -746 and 720, or a NaN. 2^n in two factors, so that subnormal results come out as well. */
+/* exp(x) times `factor`, a power of two, for x between -800 and 720, or a NaN. 2^n in two factors, so that subnormal results come out as well. */
 RT_MATH double rt_exp_limited_double(double x, double factor) {
     const rt_long_exponent e = rt_exp_reduce_double(x);
     const uint64_t raised = e.shifted - RT_LONG_SHIFT_BITS + 2048, half = raised >> 1;
@@ -88,15 +88,15 @@ RT_MATH double rt_exp_limited_double(double x, double factor) {
 }
 
 RT_MATH double rt_exp_double(double argument) {
-    /* Beyond these the result is 0 or infinite; the comparisons keep a NaN. */
-    const double x = argument < -746.0 ? -746.0 : argument;
+    /* Beyond -746 and 720 the result is 0 or infinite; the comparisons keep a NaN. For -800 see rt_exp_split. */
+    const double x = argument < -800.0 ? -800.0 : argument;
     return rt_exp_limited_double(x > 720.0 ? 720.0 : x, 1.0);
 }
 
 /* exp(-|x|) */
 RT_MATH double rt_exp_falling_double(double x) {
     const double y = rt_negative_double(x);
-    return rt_exp_limited_double(y < -746.0 ? -746.0 : y, 1.0);
+    return rt_exp_limited_double(y < -800.0 ? -800.0 : y, 1.0);
 }
 
 /* exp(x) - 1 for x up to 60, as exact near 0 as elsewhere: 2^n r + (2^n - 1), which is larger than what is added to it, and what their sum has

@@ -67,8 +67,9 @@ typedef struct rt_exp_parts {
 } rt_exp_parts;
 
 RT_MATH rt_exp_parts rt_exp_split(float argument) {
-    /* Beyond these the result is 0 or infinite, also half of it; the comparisons keep a NaN. */
-    float x = argument < -104.0f ? -104.0f : argument;
+    /* Beyond -104 and 90 the result is 0 or infinite, also half of it; the comparisons keep a NaN. Some processors take a hundred times as long for
+     * a product below 2^-126 as for any other, but not for one as small as that of -150. */
+    float x = argument < -150.0f ? -150.0f : argument;
     x = x > 90.0f ? 90.0f : x;
     /* n = x / log 2 to the nearest integer, by adding and taking away 1.5 * 2^23. */
     rt_word shifted = {.real = x * 1.44269504f + 12582912.0f};
@@ -95,7 +96,7 @@ RT_MATH float rt_exp_falling(float x) {
 
 /* exp(x) - 1, as exact near 0 as elsewhere: 2^n (exp(r) - 1) + (2^n - 1). */
 RT_MATH float rt_exp_minus_one(float x) {
-    const rt_exp_parts parts = rt_exp_split(x);
+    const rt_exp_parts parts = rt_exp_split(x < -30.0f ? -30.0f : x); /* from where on it is -1 */
     const float power = parts.first * parts.second, near = power * parts.rest + (power - 1.0f);
     const float far = (parts.rest + 1.0f) * parts.first * parts.second; /* the 1 is below half a unit of it */
     return x > 24.0f ? far : near;

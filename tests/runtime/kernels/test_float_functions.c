@@ -195,10 +195,10 @@ static void test_fused_gates(void **state) {
                                           {RT_ACTIVATION_SWISH, -0.5f, 0}};
     float data[COUNT];
     for (size_t g = 0; g < sizeof gates / sizeof *gates; g++) {
-        for (int i = 0; i < COUNT; i++) data[i] = (float)(i - COUNT / 2) * 0.05f;
+        for (int i = 0; i < COUNT; i++) data[i] = (float)(i - COUNT / 2) * 0.15f;
         rt_activation_fused(&gates[g], data, COUNT);
         for (int i = 0; i < COUNT; i++) {
-            const float x = (float)(i - COUNT / 2) * 0.05f;
+            const float x = (float)(i - COUNT / 2) * 0.15f;
             const double expected = rt_activation_value(&gates[g], (double)x);
             assert_true(fabs((double)data[i] - expected) <= 1e-30 + 2e-6 * fabs(expected));
         }
