@@ -16,7 +16,7 @@
 #define UNARY_512_BOTH(name, ...)                                                                            \
     UNARY_512(name, rt_##name##_16(false, __VA_ARGS__))                                                      \
     UNARY_512(contracted_##name, rt_##name##_16(true, __VA_ARGS__))
-UNARY_512_BOTH(exp, a)
+UNARY_512_BOTH(exp, RT_EXP_LEAST_512, a)
 UNARY_512_BOTH(sigmoid, a)
 UNARY_512_BOTH(tanh, a)
 UNARY_512_BOTH(softplus, a)

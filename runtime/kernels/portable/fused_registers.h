@@ -28,7 +28,7 @@ typedef struct rt_registers rt_registers;
 bool rt_registers_accepts(const op_fused *program, const op_tensor *values);
 
 /* The instructions for a program that is accepted; `kinds` are those of the inputs, `width` that of short rows; `contract`: a product and
- * its sum within one operator may be rounded once. NULL when memory runs out. */
+ * its sum within one operator may be rounded once, and an Exp that only products read is 0 where it would be subnormal. NULL when memory runs out. */
 rt_registers *rt_registers_new(const op_fused *program, const op_tensor *values,
                                const rt_register_kind *kinds, int64_t width, bool contract,
                                base_arena *arena);

@@ -26,34 +26,55 @@ RT_MATH_512_INLINE __m512 rt_subtract_product_16(bool contracted, __m512 a, __m5
     return contracted ? _mm512_fnmadd_ps(a, b, c) : _mm512_sub_ps(c, _mm512_mul_ps(a, b));
 }
 
-/* exp of x = n log 2 + r, of which n is given: exp(r) - 1. */
-RT_MATH_512_INLINE __m512 rt_exp_rest_16(bool contracted, __m512 x, __m512 n) {
+/* Of x = n log 2 + r, where *x is x and becomes r: p with exp(r) = 1 + r + p r^2. */
+RT_MATH_512_INLINE __m512 rt_exp_square_16(bool contracted, __m512 *x, __m512 n) {
     /* n times the first part of log 2 is exact: to round it or not is the same. */
-    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
+    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), *x);
     r = rt_subtract_product_16(contracted, n, _mm512_set1_ps(-2.12194440e-4f), r);
     __m512 p = _mm512_set1_ps(1.381455804e-3f);
     p = rt_add_product_16(contracted, p, r, _mm512_set1_ps(8.368736133e-3f));
     p = rt_add_product_16(contracted, p, r, _mm512_set1_ps(4.166838899e-2f));
     p = rt_add_product_16(contracted, p, r, _mm512_set1_ps(1.666652113e-1f));
-    p = rt_add_product_16(contracted, p, r, _mm512_set1_ps(4.999999404e-1f));
-    return rt_add_product_16(contracted, p, _mm512_mul_ps(r, r), r);
+    *x = r;
+    return rt_add_product_16(contracted, p, r, _mm512_set1_ps(4.999999404e-1f));
+}
+
+/* exp of x = n log 2 + r, of which n is given: exp(r) - 1. */
+RT_MATH_512_INLINE __m512 rt_exp_rest_16(bool contracted, __m512 x, __m512 n) {
+    const __m512 p = rt_exp_square_16(contracted, &x, n);
+    return rt_add_product_16(contracted, p, _mm512_mul_ps(x, x), x);
 }
 
 RT_MATH_512 static inline __m512 rt_nearest_16(__m512 x) {
     return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* exp of x, which is up to 89 or a NaN. Results that are 0 are not rounded to it: some processors take two hundred times as long to scale by so
- * small a power, one below 2^-126 but for those far below, as for any other. */
+/* The argument of exp below which all is rounded to 0, and the one below which results are subnormal. */
+#define RT_EXP_LEAST_512 (-104.0f)
+#define RT_EXP_NORMAL_512 (-87.3365f)
+
+/* exp of x, which is up to 89 or a NaN; below `least` it is 0, and not rounded to it: some processors take two hundred times as long to scale by so
+ * small a power, one below 2^-126 but for those far below, as by any other. */
+RT_MATH_512_INLINE __m512 rt_exp_above_16(bool contracted, float least, __m512 x) {
+    const __m512 one = _mm512_set1_ps(1.0f);
+    const __mmask16 some = _mm512_cmp_ps_mask(x, _mm512_set1_ps(least), _CMP_NLT_UQ);
+    if (contracted) {
+        const __m512 magic = _mm512_set1_ps(12582912.0f); /* see rt_exp_split */
+        const __m512 n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(1.44269504f), magic), magic);
+        const __m512 p = rt_exp_square_16(true, &x, n);
+        return _mm512_maskz_scalef_ps(some, _mm512_fmadd_ps(_mm512_fmadd_ps(p, x, one), x, one), n);
+    }
+    const __m512 n = rt_nearest_16(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)));
+    return _mm512_maskz_scalef_ps(some, _mm512_add_ps(rt_exp_rest_16(false, x, n), one), n);
+}
+
 RT_MATH_512_INLINE __m512 rt_exp_limited_16(bool contracted, __m512 x) {
-    const __m512 n = rt_nearest_16(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f))),
-                 e = _mm512_add_ps(rt_exp_rest_16(contracted, x, n), _mm512_set1_ps(1.0f));
-    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-104.0f), _CMP_NLT_UQ), e, n);
+    return rt_exp_above_16(contracted, RT_EXP_LEAST_512, x);
 }
 
 /* The second operand of a limit is what a NaN in either gives. */
-RT_MATH_512_INLINE __m512 rt_exp_16(bool contracted, __m512 x) {
-    return rt_exp_limited_16(contracted, _mm512_min_ps(_mm512_set1_ps(89.0f), x));
+RT_MATH_512_INLINE __m512 rt_exp_16(bool contracted, float least, __m512 x) {
+    return rt_exp_above_16(contracted, least, _mm512_min_ps(_mm512_set1_ps(89.0f), x));
 }
 
 RT_MATH_512_INLINE __m512 rt_sigmoid_16(bool contracted, __m512 x) {
@@ -70,7 +91,7 @@ typedef struct rt_gate_512 {
 } rt_gate_512;
 
 static inline rt_gate_512 rt_gate_512_of(float slope) {
-    /* Beyond these it is 1, or so large that what is divided by it is next to nothing. The power of two is a normal number: see rt_exp_limited_16. */
+    /* Beyond these it is 1, or so large that what is divided by it is next to nothing. The power of two is a normal number: see rt_exp_above_16. */
     const float near = -88.0f / slope, far = 80.0f / slope;
     return (rt_gate_512){
         .least = near < far ? near : far, .most = near < far ? far : near, .exponent = -1.44269504f * slope};

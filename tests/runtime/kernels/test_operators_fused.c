@@ -5,6 +5,7 @@
 #include "ir/operators/fused.h"
 #include "tests/support/operators.h"
 #include "tests/support/application.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -376,6 +377,66 @@ static void test_quantized(void **state) {
     base_arena_free(&arena);
 }
 
+/* ---- decays -------------------------------------------------------------------------------------------- */
+
+/* Runs these steps on two rows of `count` floats. */
+static void run_text(const op_string *steps, size_t step_count, int64_t count, float *x, float *h, float *y,
+                     bool portable) {
+    const rt_environment environment = {.threads = 1, .portable_only = portable};
+    const op_type row = {.dtype = OP_FLOAT, .shape = {.rank = 1, .dims = {count}}};
+    const size_t bytes = (size_t)count * sizeof *x;
+    const op_attribute attributes[] = {
+        {.name = "steps", .kind = OP_ATTRIBUTE_STRINGS, .count = step_count, .as.texts = steps},
+        {.name = "to", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = OP_FLOAT}};
+    const op_tensor inputs[] = {{.type = row, .data = x, .bytes = bytes},
+                                {.type = row, .data = h, .bytes = bytes}};
+    op_tensor output = {.type = row, .data = y, .bytes = bytes};
+    const op_call call = {.code = OP_FUSED,
+                          .attributes = {.count = 2, .items = attributes},
+                          .input_count = 2,
+                          .output_count = 1,
+                          .inputs = (op_tensor *)inputs,
+                          .outputs = &output};
+    const rt_kernel *kernel = rt_kernel_select(&call, &environment);
+    base_report report = {0};
+    rt_prepared prepared;
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    assert_non_null(kernel);
+    assert_int_equal(rt_kernel_prepare(kernel, &call, &environment, &arena, &prepared, &report), BASE_OK);
+    assert_int_equal(prepared.run(&prepared, inputs, &output, NULL, &report), BASE_OK);
+    rt_kernel_release(&prepared);
+    base_arena_free(&arena);
+}
+
+/* An Exp that is a factor may be 0 where it is subnormal, but is not where others read it, nor in portable plans. */
+static void test_decays(void **state) {
+    (void)state;
+    enum { COUNT = 401 };
+    static const op_string product[] = {{"Exp 0", 5}, {"Mul 1 2", 7}},
+                           both[] = {{"Exp 0", 5}, {"Mul 1 2", 7}, {"Add 3 2", 7}};
+    float x[COUNT], h[COUNT], y[COUNT], zero[COUNT] = {0};
+    for (int i = 0; i < COUNT; i++) x[i] = -0.5f * (float)i, h[i] = (float)(i % 7) - 3.0f;
+    for (int portable = 0; portable < 2; portable++) {
+        run_text(product, 2, COUNT, x, h, y, portable);
+        for (int i = 0; i < COUNT; i++) {
+            const double want = exp((double)x[i]) * (double)h[i];
+            assert_true(fabs((double)y[i] - want) <= 4e-7 * fabs(want) + 0x1p-126 * fabs((double)h[i]));
+            if (portable && h[i] != 0 && x[i] > -103) assert_true(y[i] != 0);
+            if (x[i] < -105) assert_true(y[i] == 0);
+        }
+        run_text(both, 3, COUNT, x, zero, y, portable);
+        for (int i = 0; i < COUNT; i++) {
+            const double want = exp((double)x[i]);
+            assert_true(fabs((double)y[i] - want) <= 4e-7 * want + 0x1p-149);
+        }
+    }
+    x[0] = NAN, x[1] = INFINITY, x[2] = -INFINITY;
+    h[0] = h[1] = h[2] = 2;
+    run_text(product, 2, COUNT, x, h, y, false);
+    assert_true(isnan(y[0]) && isinf(y[1]) && y[1] > 0 && y[2] == 0);
+}
+
 /* ---- what is refused ----------------------------------------------------------------------------------- */
 
 /* The kernel takes these steps on a vector and on a matrix of such vectors, with a result of this type. */
@@ -432,6 +493,6 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_trees), cmocka_unit_test(test_quantized),
-                                       cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_decays), cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
