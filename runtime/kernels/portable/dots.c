@@ -165,17 +165,29 @@ DOTS(floats_4_avx2, AVX2, float, floats_32, loose_floats_32, 4, REST_AVX2, END_A
 DOTS(floats_1_avx512, AVX512, float, floats_64, loose_floats_64, 1, REST_AVX512, END_COPIED)
 DOTS(floats_8_avx512, AVX512, float, floats_64, loose_floats_64, 8, REST_AVX512, END_AVX512)
 
-/* Rows that are no longer than a register: what it takes to make their sums one is most of the work, and sixteen rows share it. */
-AVX512 static void short_rows_avx512(const float *a, const float *b, int64_t step, int64_t depth,
-                                     int64_t groups, float *y) {
+/* Rows that are no longer than a register: what it takes to make their sums one is most of the work, and sixteen rows share it. `whole`: they are as
+ * long, so that no lane is masked, which would be one more instruction a row. Sums begin with 0, which is of no matter but to those of -0
+ * alone: it is added in the end. */
+AVX512 static inline __attribute__((always_inline)) void short_rows(bool whole, const float *a,
+                                                                    const float *b, int64_t step,
+                                                                    int64_t depth, int64_t groups, float *y) {
     const __mmask16 mask = (__mmask16)((1U << depth) - 1);
     const floats_64 left = _mm512_maskz_loadu_ps(mask, a);
     for (; groups > 0; groups--, b += SHARING * step, y += SHARING) {
         floats_64 sums[SHARING][1];
-        _Pragma("GCC unroll 16") for (int r = 0; r < SHARING; r++) sums[r][0] =
-            (floats_64){0} + left * (floats_64)_mm512_maskz_loadu_ps(mask, b + r * step);
+        _Pragma("GCC unroll 16") for (int r = 0; r < SHARING; r++) {
+            const float *row = b + r * step;
+            sums[r][0] = left * (floats_64)(whole ? _mm512_loadu_ps(row) : _mm512_maskz_loadu_ps(mask, row));
+        }
         END_SIXTEEN(float, SHARING);
+        *(loose_floats_64 *)y += (floats_64){0};
     }
+}
+
+AVX512 static void short_rows_avx512(const float *a, const float *b, int64_t step, int64_t depth,
+                                     int64_t groups, float *y) {
+    if (depth == RT_DOT_LANES) short_rows(true, a, b, step, depth, groups, y);
+    else short_rows(false, a, b, step, depth, groups, y);
 }
 
 /* Sixteen rows in half precision, of whole registers: four in each of four places that lie `far` apart. */
