@@ -155,7 +155,7 @@ typedef struct ouro_spill {
 typedef struct ouro_session_options {
     /* 0: as many as the plan was compiled for. They are OpenMP's: those of GCC look for work for up to 10 ms before they sleep, after a run
      * and within it. Where other programs want the processors a run may take a hundred times as long for that. GOMP_SPINCOUNT=5000 in the
-     * environment, before the process starts, makes that 0.4 ms at most, and costs nothing. */
+     * environment, before the process starts, makes that 0.05 to 0.4 ms, depending on the processor, and costs nothing. */
     int threads;
     void *arena; /* the caller's memory for the arena, aligned to 64; NULL: the session takes its own */
     size_t arena_bytes; /* of it; at least ouro_plan_arena_bytes */

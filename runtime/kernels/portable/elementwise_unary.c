@@ -445,12 +445,16 @@ static int64_t work_of(op_code code) {
     case OP_ASINH:
     case OP_ATAN:
     case OP_ATANH:
+    case OP_CELU:
     case OP_COS:
     case OP_COSH:
+    case OP_ELU:
     case OP_EXP:
     case OP_LOG:
+    case OP_SELU:
     case OP_SIN:
     case OP_SINH:
+    case OP_SOFTPLUS:
     case OP_TAN:
     case OP_TANH:
     case OP_SIGMOID:
