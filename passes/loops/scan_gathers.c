@@ -5,15 +5,41 @@
  *  => loop(%n, %w) { graph body(%i, %k, %x, %t) { ... } }                                            scanned along axis 1
  *
  * A slice of what is scanned has an address that moves on with every iteration; Gather copies it. Only where slices lie together
- * (every extent before the axis is 1), so that they need not be copied either, and where the loop certainly ends before the tensor
+ * (every extent before the axis is 1), so that they need not be copied either, or where an elementwise operator makes the tensor for this reader
+ * alone, as slices of it can be made in the body then (sink-scans); and where the loop certainly ends before the tensor
  * does: then to scan it does not change how often the loop runs. The extent may have a name only, which is that of the trip count.
  *
  * Needs: types; what iterations slice is scanned already. Breaks: that somebody reads every node. Guarantees: types.
  */
 #include "ir/loop.h"
+#include "ir/operators/fused.h"
 #include "passes/loops/counters.h"
 #include "passes/loops/loops.h"
 #include "passes/loops/scans.h"
+
+enum { DEEPEST = 16 };
+
+/* Slices along the axis lie together. */
+static bool slices_are_whole(const op_shape *shape, int32_t axis) {
+    for (int32_t d = 0; d < axis; d++)
+        if (shape->dims[d] != 1) return false;
+    return true;
+}
+
+/* An elementwise operator makes the tensor for one reader, of operands some of which are smaller, or are made so. */
+static bool is_spread(const ir_value *whole, int deep) {
+    const ir_node *node = whole->node;
+    bool smaller = false;
+    if (deep == DEEPEST || !node || node->output_count != 1 || !op_is_fusible(node->code) ||
+        whole->uses->next || !op_shape_known(&whole->type.shape))
+        return false;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const ir_value *input = ir_input(node, i);
+        if (input)
+            smaller |= !op_shape_equal(&input->type.shape, &whole->type.shape) || is_spread(input, deep + 1);
+    }
+    return smaller;
+}
 
 /* What a Gather takes, if that can be scanned by this loop. */
 static bool reads_slice(const ir_node *node, ir_loop *loop, int32_t *axis) {
@@ -25,8 +51,7 @@ static bool reads_slice(const ir_node *node, ir_loop *loop, int32_t *axis) {
         !op_shape_elements(&index->type.shape, &elements) || elements != 1 || index->type.shape.rank > 1 ||
         !op_axis(op_attribute_integer(&node->attributes, "axis", 0), whole->type.shape.rank, axis))
         return false;
-    for (int32_t d = 0; d < *axis; d++)
-        if (whole->type.shape.dims[d] != 1) return false;
+    if (!slices_are_whole(&whole->type.shape, *axis) && !is_spread(whole, 0)) return false;
     /* Slices have bytes, and these are known: memory that is taken for each would be no less than what Gather takes. */
     size_t bytes;
     const op_type slice = loop_scan_slice_type(&whole->type, *axis);

@@ -84,6 +84,7 @@ static const struct pass_case {
     /* What is taken at the counter is scanned where the trip count has the name of the extent. Not where it has another one, the next element,
      * nor slices whose size is not known. */
     {"loops/cases/scan_gathers_open", pass_scan_gathers, 0},
+    {"loops/cases/scan_gathers_spread", pass_scan_gathers, 0},
     /* Trees that are only scanned, along an axis counted from either end, in both directions, are made in the body. Not what others read, what would
      * have as many bytes scanned, nor small slices. */
     {"loops/cases/sink_scans", pass_sink_scans, 0},
