@@ -30,6 +30,9 @@ enum {
     STAGGER = 64,
     STEP_WORK =
         1, /* of an element, in simple operations: to begin work on several threads takes as long as thousands of them */
+    /* Steps in registers are so fast that less is done before another thread has begun; what it makes lies in its cache, not in that of who reads
+     * it next in a loop of such steps. */
+    REGISTERS_WORK = 3 * RT_PARALLEL_WORK,
     VALUES = OP_FUSED_INPUTS + OP_FUSED_STEPS,
     DIMENSIONS = OP_MAX_RANK + 1
 };
@@ -158,7 +161,8 @@ static base_status run_blocks(const fused_run *run, int member, int64_t begin, i
                                    : input->form == FUSED_ROWS
                                        ? part * state->steps[0].rows * input->in_rows.next
                                        : 0;
-            addresses[i] = data + (offsets[i] + within) * (int64_t)input->size;
+            const int64_t offset = offsets[i] + within;
+            addresses[i] = data + offset * (int64_t)input->size;
         }
         char *to = run->to + (size_t)(row * state->row + first) * state->size;
         if (state->buffers[last] < 0) addresses[last] = to;
@@ -203,7 +207,8 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     fused_run run = {.prepared = prepared, .inputs = inputs, .to = outputs[0].data, .report = report};
     if (state->blocks == 1) return run_one(&run);
     const int64_t work = state->row * state->blocks / state->parts * state->program.step_count * STEP_WORK;
-    if (prepared->threads <= 1 || work < RT_PARALLEL_WORK) return run_blocks(&run, 0, 0, state->blocks);
+    const int64_t least = state->registers ? REGISTERS_WORK : RT_PARALLEL_WORK;
+    if (prepared->threads <= 1 || work < least) return run_blocks(&run, 0, 0, state->blocks);
     rt_team_run(prepared->threads, run_member, &run);
     return BASE_OK;
 }
@@ -337,6 +342,11 @@ static void set_spread(fused_input *input, const fused_state *state) {
     input->repeats = period > 0 && BLOCK_UNIT % period == 0;
 }
 
+/* Whether rows of this width may be in blocks. */
+static bool is_short_row(int64_t width) {
+    return width % RT_ROW_UNIT == 0 && BLOCK_UNIT % width == 0;
+}
+
 /* All steps that read the value can do so in rows. */
 static bool is_read_in_rows(const fused_state *state, const op_tensor *values, uint32_t value) {
     const op_fused *program = &state->program;
@@ -369,7 +379,7 @@ static bool choose_joined_rows(fused_state *state, uint32_t inputs, const op_ten
     const uint32_t last = state->rank - 1;
     rt_row_operand at[OP_FUSED_INPUTS];
     bool in_rows = false;
-    if (state->rank < 3 || state->dims[last] % RT_ROW_UNIT != 0 || BLOCK_UNIT % state->dims[last] != 0 ||
+    if (state->rank < 3 || !is_short_row(state->dims[last]) ||
         state->dims[last - 1] * state->dims[last] < LONG_ROW)
         return false;
     for (uint32_t i = 0; i < inputs; i++) {
@@ -417,8 +427,7 @@ static void choose_rows(fused_state *state, uint32_t inputs, const op_tensor *va
 static int64_t width_of(const fused_input *input) {
     const rt_loop *loop = &input->spread;
     if (input->form != FUSED_SPREAD || input->size != sizeof(float) || loop->rank != 2 ||
-        loop->dims[1] % RT_ROW_UNIT != 0 || BLOCK_UNIT % loop->dims[1] != 0 ||
-        loop->strides[1][0] + loop->strides[1][1] != 1)
+        !is_short_row(loop->dims[1]) || loop->strides[1][0] + loop->strides[1][1] != 1)
         return 0;
     return loop->dims[1];
 }

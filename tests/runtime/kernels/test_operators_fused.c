@@ -275,7 +275,15 @@ static void try_tree(uint64_t seed, int *tried) {
     whole.shape.rank = 1 + (int32_t)below(&random, 4);
     for (int32_t d = 0; d < whole.shape.rank; d++) whole.shape.dims[d] = extents[below(&random, 8)];
     if (below(&random, 8) == 0) whole.shape.dims[whole.shape.rank - 1] = 5000;
-    if (below(&random, 3) == 0) {
+    /* Short rows, broadcast along any dimension. */
+    const bool short_rows = below(&random, 5) == 0;
+    if (short_rows) {
+        whole.dtype = OP_FLOAT;
+        whole.shape = (op_shape){
+            .rank = 3,
+            .dims = {2 + below(&random, 4), below(&random, 2) ? 130 : 40, 16 << below(&random, 3)}};
+    }
+    if (!short_rows && below(&random, 3) == 0) {
         whole.dtype = OP_FLOAT;
         whole.layout = (op_layout[]){OP_LAYOUT_NC8, OP_LAYOUT_NC16, OP_LAYOUT_NHWC}[below(&random, 3)];
         whole.shape = (op_shape){
