@@ -134,7 +134,25 @@ RT_MATH_512_INLINE __m512 rt_tanh_16(bool contracted, __m512 x) {
         _mm512_ternarylogic_epi32(sign, bits, _mm512_castps_si512(y), 0xca)); /* sign ? bits : y */
 }
 
+/* log(1 + x) for x in [0, 1], or a NaN: a polynomial whose relative error is below 1e-8, and no division. Of a subnormal number it is the number, and
+ * no product meets one (see rt_exp_above_16). */
+RT_MATH_512_INLINE __m512 rt_log_plus_one_contracted_16(__m512 number) {
+    const __mmask16 normal = _mm512_cmp_ps_mask(number, _mm512_set1_ps(0x1p-126f), _CMP_NLT_UQ);
+    const __m512 x = _mm512_maskz_mov_ps(normal, number);
+    __m512 p = _mm512_set1_ps(-3.244025167e-3f);
+    p = _mm512_fmadd_ps(p, x, _mm512_set1_ps(1.985146292e-2f));
+    p = _mm512_fmadd_ps(p, x, _mm512_set1_ps(-5.695953220e-2f));
+    p = _mm512_fmadd_ps(p, x, _mm512_set1_ps(1.060365513e-1f));
+    p = _mm512_fmadd_ps(p, x, _mm512_set1_ps(-1.530559212e-1f));
+    p = _mm512_fmadd_ps(p, x, _mm512_set1_ps(1.967593879e-1f));
+    p = _mm512_fmadd_ps(p, x, _mm512_set1_ps(-2.495413423e-1f));
+    p = _mm512_fmadd_ps(p, x, _mm512_set1_ps(3.332996368e-1f));
+    p = _mm512_fmadd_ps(p, x, _mm512_set1_ps(-4.999990165e-1f));
+    return _mm512_mask_fmadd_ps(number, normal, _mm512_mul_ps(p, x), number);
+}
+
 RT_MATH_512_INLINE __m512 rt_log_plus_one_16(bool contracted, __m512 x) {
+    if (contracted) return rt_log_plus_one_contracted_16(x);
     const __m512 one = _mm512_set1_ps(1.0f), sum = _mm512_add_ps(one, x);
     const __m512i bits = _mm512_castps_si512(sum),
                   raised = _mm512_srai_epi32(_mm512_sub_epi32(bits, _mm512_set1_epi32(0x3f3504f3)), 23);
@@ -142,13 +160,13 @@ RT_MATH_512_INLINE __m512 rt_log_plus_one_16(bool contracted, __m512 x) {
                  mantissa = _mm512_castsi512_ps(_mm512_sub_epi32(bits, _mm512_slli_epi32(raised, 23))),
                  f = _mm512_sub_ps(mantissa, one), square = _mm512_mul_ps(f, f);
     __m512 p = _mm512_set1_ps(-7.857310772e-2f);
-    p = rt_add_product_16(contracted, p, f, _mm512_set1_ps(1.288096160e-1f));
-    p = rt_add_product_16(contracted, p, f, _mm512_set1_ps(-1.312923729e-1f));
-    p = rt_add_product_16(contracted, p, f, _mm512_set1_ps(1.418130994e-1f));
-    p = rt_add_product_16(contracted, p, f, _mm512_set1_ps(-1.662452072e-1f));
-    p = rt_add_product_16(contracted, p, f, _mm512_set1_ps(2.000228018e-1f));
-    p = rt_add_product_16(contracted, p, f, _mm512_set1_ps(-2.500081062e-1f));
-    p = rt_add_product_16(contracted, p, f, _mm512_set1_ps(3.333331645e-1f));
+    p = rt_add_product_16(false, p, f, _mm512_set1_ps(1.288096160e-1f));
+    p = rt_add_product_16(false, p, f, _mm512_set1_ps(-1.312923729e-1f));
+    p = rt_add_product_16(false, p, f, _mm512_set1_ps(1.418130994e-1f));
+    p = rt_add_product_16(false, p, f, _mm512_set1_ps(-1.662452072e-1f));
+    p = rt_add_product_16(false, p, f, _mm512_set1_ps(2.000228018e-1f));
+    p = rt_add_product_16(false, p, f, _mm512_set1_ps(-2.500081062e-1f));
+    p = rt_add_product_16(false, p, f, _mm512_set1_ps(3.333331645e-1f));
     __m512 result = _mm512_add_ps(_mm512_mul_ps(_mm512_mul_ps(f, square), p),
                                   _mm512_mul_ps(exponent, _mm512_set1_ps(-2.12194440e-4f)));
     result = _mm512_add_ps(_mm512_sub_ps(result, _mm512_mul_ps(_mm512_set1_ps(0.5f), square)), f);
