@@ -187,7 +187,7 @@ static size_t open_scratch(const chooser *c, const op_call *call) {
 static bool estimate(const chooser *c, const ir_node *node, const rt_kernel *kernel, const op_call *call,
                      bool open, rt_cost *cost) {
     const rt_environment *environment = &c->context->options->environment;
-    if (open) return kernel->estimate(call, environment, open_scratch(c, call), cost);
+    if (open) return kernel->estimate(call, environment, open_scratch(c, call), cost) && !cost->known_only;
     const size_t most = c->free[node->id.index], within = most > c->growth ? most - c->growth : 0;
     rt_cost larger;
     const bool fits = kernel->estimate(call, environment, within, cost);

@@ -66,6 +66,7 @@ typedef struct rt_cost {
     size_t packed_bytes;  /* of its constant weights, where this kernel packs them; else 0 */
     /* In how many parts it does its work one after the other, where that is a choice: "ouro.blocks". */
     int64_t blocks;
+    bool known_only; /* nothing is predicted where extents are open until a run: not for examples of them */
 } rt_cost;
 
 /* What a kernel is written with: its name begins so ("portable.", "onednn."). */

@@ -168,16 +168,16 @@ static const struct {
         waited; /* the part of the shorter of both, reading weights and all else, that the other does not hide */
     /* How much longer it takes within a network, whose images no near cache holds, on one thread and on several. */
     double alone, shared;
-} split = {.products = 255e9,
+} split = {.products = 215e9,
            .split = 35e9,
            .far = 49e9,
-           .near_bytes = 1600 << 10,
+           .near_bytes = 1200 << 10,
            .left = 30e9,
            .weights = 50e9,
            .memory = 40e9,
            .waited = 0.5,
            .alone = 1.1,
-           .shared = 1.3};
+           .shared = 1.2};
 
 double rt_split_seconds(const rt_split_work *work, const rt_environment *environment) {
     const double far = work->band_bytes > split.near_bytes ? work->read_bytes + work->split_bytes : 0;

@@ -159,6 +159,7 @@ bool rt_split_estimate(rt_split_shape *s, const rt_environment *environment, siz
                        rt_cost *cost) {
     const int64_t most = least(s->output[0], RT_SPLIT_MOST_BLOCKS);
     cost->blocks = 0;
+    cost->known_only = true;
     for (int64_t blocks = 1; blocks <= most; blocks++) {
         const int64_t before = s->band_rows;
         rt_split_set_blocks(s, blocks);
