@@ -117,7 +117,8 @@ static double exact(op_code code, double x) {
     }
 }
 
-/* Every float, coarsely, where products and their sums may be rounded once: next to the exact result, and hardly further than where each is rounded;
+/* Every float, coarsely, where products and their sums may be rounded once: next to the exact result, and no further than where each is rounded,
+ * or by one and a half units in the last place where the formula is another (Softplus);
  * a NaN stays one, infinities have their limits. */
 static void test_contracted(void **state) {
     (void)state;
@@ -151,7 +152,8 @@ static void test_contracted(void **state) {
         }
         print_message("%s: %.3g where each is rounded, %.3g contracted\n", op_schema_of(codes[k])->name,
                       worst[0], worst[1]);
-        assert_true(worst[1] <= 1e-5 && worst[1] <= 1.2 * worst[0]); /* Swish of -88 is tiny */
+        const double most = codes[k] == OP_SOFTPLUS ? 1.5 * 0x1p-23 : 1.1 * worst[0];
+        assert_true(worst[1] <= 1e-5 && worst[1] <= most); /* Swish of -88 is tiny */
     }
     base_arena_free(&arena);
 }
