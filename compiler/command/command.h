@@ -177,7 +177,7 @@ void command_waits_remember(char **arguments);
 /* For commands that run models, before they write anything: lets threads, if there are several, sleep when they have found no work for 0.4 ms. Those
  * of GCC's OpenMP look for it for 10 ms: where other programs want the processors they keep each other from running meanwhile, and a run takes up
  * to a hundred times as long. Without other programs a shorter time costs nothing. May start the process anew, with GOMP_SPINCOUNT in its
- * environment, unless that or OMP_WAIT_POLICY is set; only the first call does. */
+ * environment, unless that or OMP_WAIT_POLICY is set, or threads are bound to processors; only the first call does. */
 void command_waits_shorten(int threads);
 /* One more run, for measurements: where states have grown as far as they may, they begin anew. */
 ouro_status command_run_on(ouro_session *session, ouro_error *error);

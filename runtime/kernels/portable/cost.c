@@ -164,8 +164,8 @@ static const struct {
     double left;       /* bytes of results a second */
     double weights;    /* bytes of weights that are split in a second */
     double memory;     /* bytes of weights a second that no cache holds */
-    double
-        waited; /* the part of the shorter of both, reading weights and all else, that the other does not hide */
+    /* The part of the shorter of both, reading weights and all else, that the other does not hide. */
+    double waited;
     /* How much longer it takes within a network, whose images no near cache holds, on one thread and on several. */
     double alone, shared;
 } split = {.products = 215e9,

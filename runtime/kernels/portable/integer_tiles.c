@@ -13,10 +13,7 @@
 
 #if defined(RT_HAS_BYTE_TILES)
 #include "runtime/kernels/portable/lanes.h"
-#include <cpuid.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum {
     TILE_ROWS = RT_TILE_ROWS,
@@ -32,21 +29,8 @@ enum {
 
 /* ---- the machine --------------------------------------------------------------------------------------- */
 
-static bool has_tiles(void) {
-    if (!__builtin_cpu_supports("avx512vnni") || !__builtin_cpu_supports("avx512bw")) return false;
-#if defined(__clang__)
-    /* Clang 14 does not know the names. */
-    enum { TILES = 1 << 24, BYTES = 1 << 25 };
-    unsigned a, b, c, d = 0;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & TILES) && (d & BYTES);
-#else
-    return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-int8");
-#endif
-}
-
 bool rt_byte_tiles_wanted(void) {
-    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
-    return has_tiles() && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+    return __builtin_cpu_supports("avx512vnni") && rt_tiles_are_here(RT_TILES_OF_BYTES);
 }
 
 /* ---- products ------------------------------------------------------------------------------------------ */

@@ -21,12 +21,15 @@
 #include <string.h>
 
 enum {
-    LANES = RT_SPLIT_LANES,
+    LANES = RT_SPLIT_COLUMNS,
     PAIR = RT_SPLIT_PAIR,
     STEPS_TOGETHER = 16, /* their weights take 96 KiB */
     FEW_STEPS = 24,      /* pass over the points at once */
     LINE = 64,           /* bytes of a cache */
-    MOST_LINES = 32      /* that are asked for in a step */
+    MOST_TAPS = 1 << 10,
+    MOST_EXTENT = 1 << 24,
+    MOST_BLOCKS = 4096,
+    MOST_LINES = 32 /* that are asked for in a step */
 };
 
 typedef struct split_job {
@@ -64,6 +67,11 @@ size_t rt_split_packed_bytes(const rt_split_shape *s) {
     return (size_t)(s->steps * up(s->filters, LANES)) * RT_SPLIT_TILE_FLOATS * sizeof(float);
 }
 
+/* Tiles of columns that a group of filters has: one or two. */
+static int64_t columns_of(const rt_split_shape *s, int64_t group) {
+    return least(up(s->filters - group * PAIR, LANES), 2);
+}
+
 /* Of the weights that one thread has split. */
 static int64_t b_bytes(const rt_split_shape *s) {
     return (s->parted ? STEPS_TOGETHER : s->steps) * 2 * RT_SPLIT_TILE_BYTES;
@@ -80,7 +88,7 @@ static size_t scratch_bytes(const rt_split_shape *s) {
 }
 
 /* Cuts each image into so many bands. */
-void rt_split_set_blocks(rt_split_shape *s, int64_t blocks) {
+static void set_blocks(rt_split_shape *s, int64_t blocks) {
     s->band_rows = up(s->output[0], blocks);
     s->bands = s->images * up(s->output[0], s->band_rows);
     s->apart = s->threads > 1 && s->bands >= s->threads;
@@ -114,17 +122,19 @@ static bool fits(const rt_split_shape *s) {
            base_size_multiply(all, (size_t)s->threads, &all) && all < SIZE_MAX / 4;
 }
 
-bool rt_split_complete(rt_split_shape *s) {
+bool rt_split_complete(rt_split_shape *s, const op_call *call, const rt_environment *environment) {
+    const int64_t blocks = op_attribute_integer(&call->attributes, "ouro.blocks", 1);
+    if (blocks < 1 || blocks > MOST_BLOCKS) return false;
+    s->threads = environment->threads > 0 ? environment->threads : 1;
     s->flat = true;
     for (int i = 0; i < 2; i++) {
-        if (s->stride[i] > RT_SPLIT_MOST_STRIDE || s->input[i] > RT_SPLIT_MOST_EXTENT ||
-            s->output[i] > RT_SPLIT_MOST_EXTENT || s->input[i] < 1 || s->output[i] < 1 ||
-            s->kernel[i] > RT_SPLIT_MOST_TAPS || s->dilation[i] > RT_SPLIT_MOST_EXTENT)
+        if (s->stride[i] > RT_SPLIT_MOST_STRIDE || s->input[i] > MOST_EXTENT || s->output[i] > MOST_EXTENT ||
+            s->input[i] < 1 || s->output[i] < 1 || s->kernel[i] > MOST_TAPS || s->dilation[i] > MOST_EXTENT)
             return false;
         s->flat &= s->kernel[i] == 1 && s->stride[i] == 1 && s->before[i] == 0 && s->input[i] == s->output[i];
     }
     s->taps = s->kernel[0] * s->kernel[1];
-    if (s->taps > RT_SPLIT_MOST_TAPS || s->images < 1) return false;
+    if (s->taps > MOST_TAPS || s->images < 1) return false;
     s->chunks = up(s->channels, RT_SPLIT_DEPTH);
     s->groups = up(s->filters, PAIR);
     s->steps = s->taps * s->chunks;
@@ -134,7 +144,7 @@ bool rt_split_complete(rt_split_shape *s) {
     s->width = s->output[1] + (s->kernel[1] - 1) * s->dilation[1] / s->stride[1];
     s->limits = rt_activation_limits(&s->activation, &s->low, &s->high);
     if (!fits(s)) return false;
-    rt_split_set_blocks(s, 1);
+    set_blocks(s, blocks);
     return true;
 }
 
@@ -157,12 +167,12 @@ static rt_split_work work_of(const rt_split_shape *s) {
 
 bool rt_split_estimate(rt_split_shape *s, const rt_environment *environment, size_t scratch_limit,
                        rt_cost *cost) {
-    const int64_t most = least(s->output[0], RT_SPLIT_MOST_BLOCKS);
+    const int64_t most = least(s->output[0], MOST_BLOCKS);
     cost->blocks = 0;
     cost->known_only = true;
     for (int64_t blocks = 1; blocks <= most; blocks++) {
         const int64_t before = s->band_rows;
-        rt_split_set_blocks(s, blocks);
+        set_blocks(s, blocks);
         if (blocks > 1 && s->band_rows == before) continue;
         if (scratch_bytes(s) > scratch_limit) continue;
         const rt_split_work work = work_of(s);
@@ -179,7 +189,7 @@ bool rt_split_estimate(rt_split_shape *s, const rt_environment *environment, siz
 
 void rt_split_pack(const rt_split_shape *s, const rt_split_weights *weights, float *packed) {
     for (int64_t filter = 0; filter < s->filters; filter++) {
-        const int64_t group = filter / PAIR, columns = least(up(s->filters - group * PAIR, LANES), 2);
+        const int64_t group = filter / PAIR, columns = columns_of(s, group);
         float *of_filter =
             packed + (group * s->steps * 2 + filter % PAIR / LANES) * RT_SPLIT_TILE_FLOATS + filter % LANES;
         for (int64_t channel = 0; channel < s->channels; channel++) {
@@ -330,8 +340,7 @@ static void finish(const split_job *job, const result_band *band, float *c, int6
 static void finish_points(const split_job *job, const result_band *band, float *c, int64_t group,
                           int64_t first, int64_t count) {
     const rt_split_shape *s = job->shape;
-    const int64_t end = least(first + count, band->points),
-                  columns = least(up(s->filters - group * PAIR, LANES), 2);
+    const int64_t end = least(first + count, band->points), columns = columns_of(s, group);
     if (s->width == s->output[1]) { /* nothing lies between rows */
         finish(job, band, c, 2 * group, columns, band->first * s->width + first, end - first);
         return;
@@ -388,7 +397,7 @@ static void run_group(const split_job *job, const result_band *band, const char 
                       int64_t first, int64_t end, ahead *next) {
     const rt_split_shape *s = job->shape;
     const int64_t rows = tile_rows(band->points), each = s->parted ? STEPS_TOGETHER : s->steps,
-                  columns = least(up(s->filters - group * PAIR, LANES), 2);
+                  columns = columns_of(s, group);
     const float *weights = job->weights + group * s->steps * 2 * RT_SPLIT_TILE_FLOATS;
     float *c = (float *)(void *)(own + b_bytes(s));
     for (int64_t step = 0; step < s->steps; step += each) {

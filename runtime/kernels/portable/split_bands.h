@@ -9,14 +9,7 @@
 #include "runtime/kernels/portable/activation.h"
 #include "runtime/kernels/portable/split_tiles.h"
 
-enum {
-    RT_SPLIT_LANES = 16,
-    RT_SPLIT_MOST_STRIDE = 3,
-    RT_SPLIT_MOST_PHASES = RT_SPLIT_MOST_STRIDE * RT_SPLIT_MOST_STRIDE,
-    RT_SPLIT_MOST_TAPS = 1 << 10,
-    RT_SPLIT_MOST_EXTENT = 1 << 24,
-    RT_SPLIT_MOST_BLOCKS = 4096
-};
+enum { RT_SPLIT_MOST_STRIDE = 3, RT_SPLIT_MOST_PHASES = RT_SPLIT_MOST_STRIDE * RT_SPLIT_MOST_STRIDE };
 
 /* Of images whose channels lie innermost, in OP_LAYOUT_NC16 or OP_LAYOUT_NHWC. A matrix is an image one point wide, whose rows are its points. */
 typedef struct rt_split_shape {
@@ -24,10 +17,10 @@ typedef struct rt_split_shape {
     op_layout layout;
     int64_t images, channels, filters;
     int64_t input[2], output[2], kernel[2], stride[2], dilation[2], before[2]; /* height, width */
-    int threads;
     bool bias, residual;
     rt_activation activation;
     /* What rt_split_complete makes of that: */
+    int threads;
     int64_t chunks;                   /* of 32 channels */
     int64_t groups;                   /* of 32 filters */
     int64_t taps, steps;              /* elements of the window; those of all chunks */
@@ -38,7 +31,7 @@ typedef struct rt_split_shape {
     int64_t more_rows; /* that a band sees beside its own */
     bool limits;       /* the activation is done with these: */
     float low, high;
-    /* And rt_split_set_blocks: */
+    /* Of the blocks into which it cuts the work: */
     int64_t band_rows, bands; /* of the result; of all images */
     int64_t plane, a_bytes;   /* of one chunk of one phase, of all */
     bool parted;              /* steps pass over all points some at a time */
@@ -47,10 +40,9 @@ typedef struct rt_split_shape {
     const int64_t *places; /* by step: bytes from a point to what it multiplies */
 } rt_split_shape;
 
-/* False where this is not for tiles, or sizes do not fit into a machine. */
-bool rt_split_complete(rt_split_shape *shape);
-/* Cuts each image into so many bands of rows. */
-void rt_split_set_blocks(rt_split_shape *shape, int64_t blocks);
+/* Completes what the kernel has read of the application, whose attribute ouro.blocks says into how many bands of rows each image is cut. False where
+ * this is not for tiles, or sizes do not fit into a machine. */
+bool rt_split_complete(rt_split_shape *shape, const op_call *call, const rt_environment *environment);
 
 /* Bytes of the weights. */
 size_t rt_split_packed_bytes(const rt_split_shape *shape);

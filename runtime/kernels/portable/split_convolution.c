@@ -40,25 +40,24 @@ static bool read_shape(const op_call *call, const rt_environment *environment, r
                           .images = x->shape.dims[0],
                           .channels = x->shape.dims[1],
                           .filters = weights->dims[0],
-                          .threads = environment->threads > 0 ? environment->threads : 1,
                           .bias = op_input_present(call, 2),
                           .residual = op_input_present(call, 3)};
     if (s->channels < FEWEST_CHANNELS || s->filters < FEWEST_FILTERS) return false;
     if (s->residual && call->inputs[3].type.layout != y->layout) return false;
     if (!rt_activation_read(&call->attributes, &s->activation)) return false;
-    if (!read_window(call, s) || !rt_split_complete(s)) return false;
-    const int64_t blocks = op_attribute_integer(&call->attributes, "ouro.blocks", 1);
-    if (blocks < 1 || blocks > RT_SPLIT_MOST_BLOCKS) return false;
-    rt_split_set_blocks(s, blocks);
-    return true;
+    return read_window(call, s) && rt_split_complete(s, call, environment);
+}
+
+static bool is_accepted(const op_call *call, const rt_environment *environment, rt_split_shape *shape) {
+    const op_type *weights = &call->inputs[1].type;
+    return weights->layout == OP_LAYOUT_PACKED && read_shape(call, environment, shape) &&
+           weights->packed_bytes == rt_split_packed_bytes(shape) &&
+           (!shape->bias || call->inputs[2].type.layout == OP_LAYOUT_ROW_MAJOR);
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
-    const op_type *weights = &call->inputs[1].type;
     rt_split_shape shape;
-    return weights->layout == OP_LAYOUT_PACKED && read_shape(call, environment, &shape) &&
-           weights->packed_bytes == rt_split_packed_bytes(&shape) &&
-           (!shape.bias || call->inputs[2].type.layout == OP_LAYOUT_ROW_MAJOR);
+    return is_accepted(call, environment, &shape);
 }
 
 static bool estimate(const op_call *call, const rt_environment *environment, size_t scratch_limit,
@@ -84,7 +83,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                            rt_prepared *prepared, base_report *report) {
     rt_split_shape *shape = BASE_NEW(arena, rt_split_shape);
     if (!shape) return base_fail_memory(report);
-    if (!accepts(call, environment) || !read_shape(call, environment, shape))
+    if (!is_accepted(call, environment, shape))
         return base_fail(report, BASE_INVALID, "this convolution has no split form on this machine");
     return rt_split_prepare(shape, arena, prepared, report);
 }

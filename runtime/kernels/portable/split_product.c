@@ -33,26 +33,25 @@ static bool read_shape(const op_call *call, const rt_environment *environment, r
                           .kernel = {1, 1},
                           .stride = {1, 1},
                           .dilation = {1, 1},
-                          .threads = environment->threads > 0 ? environment->threads : 1,
                           .bias = product->bias == RT_BIAS_COLUMNS,
                           .activation = product->activation};
-    if (!rt_split_complete(s)) return false;
-    const int64_t blocks = op_attribute_integer(&call->attributes, "ouro.blocks", 1);
-    if (blocks < 1 || blocks > RT_SPLIT_MOST_BLOCKS) return false;
-    rt_split_set_blocks(s, blocks);
-    return true;
+    return rt_split_complete(s, call, environment);
 }
 
 static size_t packed_bytes(const rt_split_shape *s) {
     return rt_split_packed_bytes(s) + MARK_BYTES;
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
+static bool is_accepted(const op_call *call, const rt_environment *environment, rt_split_shape *shape) {
     const op_type *weights = &call->inputs[1].type;
     rt_packed_product product;
+    return weights->layout == OP_LAYOUT_PACKED && read_shape(call, environment, &product, shape) &&
+           weights->packed_bytes == packed_bytes(shape);
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
     rt_split_shape shape;
-    return weights->layout == OP_LAYOUT_PACKED && read_shape(call, environment, &product, &shape) &&
-           weights->packed_bytes == packed_bytes(&shape);
+    return is_accepted(call, environment, &shape);
 }
 
 static bool estimate(const op_call *call, const rt_environment *environment, size_t scratch_limit,
@@ -78,10 +77,9 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    rt_packed_product product;
     rt_split_shape *shape = BASE_NEW(arena, rt_split_shape);
     if (!shape) return base_fail_memory(report);
-    if (!accepts(call, environment) || !read_shape(call, environment, &product, shape))
+    if (!is_accepted(call, environment, shape))
         return base_fail(report, BASE_INVALID, "this product has no split form on this machine");
     return rt_split_prepare(shape, arena, prepared, report);
 }

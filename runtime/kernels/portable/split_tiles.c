@@ -5,28 +5,17 @@
 
 #if defined(RT_HAS_BYTE_TILES)
 #include "runtime/kernels/portable/lanes.h"
-#include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define WITH_SPLIT_TILES __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw")))
 
 /* ---- the machine --------------------------------------------------------------------------------------- */
 
-static bool has_tiles(void) {
-    enum { PARTS = 1 << 22, TILES = 1 << 24 };
-    unsigned a, b, c, d = 0;
-    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw")) return false;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & PARTS) && (d & TILES);
-}
-
 bool rt_split_wanted(void) {
-    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     /* Asked once, as searches ask very often. Threads may all ask, and get the same answer. */
     static _Atomic int known; /* 0: not yet; 1: no; 2: yes */
     int answer = known;
     if (!answer) {
-        answer = has_tiles() && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0 ? 2 : 1;
+        answer = rt_tiles_are_here(RT_TILES_OF_BRAIN) ? 2 : 1;
         known = answer;
     }
     return answer == 2;
