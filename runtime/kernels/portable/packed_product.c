@@ -25,7 +25,7 @@ enum {
     BLOCK_DEPTH = 384,
     LEAST_COLUMNS = 16,
     LEAST_EACH =
-        24, /* rows: with as many for each of them, threads share out the rows, else the columns, by whole tiles: */
+        48, /* rows: with as many for each of them, threads share out the rows, else the columns, by whole tiles: */
     FEW_ROWS = 4,      /* fewer are multiplied with TOGETHER panels at once, */
     TILE_PANELS = 2,   /* others with so many */
     SMALL_WORK = 4096, /* products of fewer multiplications are not worth constants of their own */

@@ -14,6 +14,7 @@
 enum {
     MOST_ROWS = RT_WIDE_ROWS,
     MOST_PANELS = 8,
+    STEPS = 2,          /* of the depth that share additions of addresses */
     COPIED_DEPTH = 384, /* of rows that are copied, at most */
     PAGE = 4096         /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
 };
@@ -21,7 +22,8 @@ enum {
 /* Some rows and some panels. */
 typedef struct wide_tile {
     int64_t row, depth, a_row, panel_step, c_row;
-    int64_t ahead; /* bytes from a panel to what is asked for while it is read; 0: nothing is */
+    int64_t ahead;   /* bytes from a panel to what is asked for while it is read; 0: nothing is */
+    int64_t stretch; /* of every so many pairs of steps, one pair's bytes are asked for there */
     const float *a;
     const char *panels;
     float *c;
@@ -111,7 +113,7 @@ INLINE void ask_ahead(uintptr_t from, int panels, int64_t step, int64_t bytes) {
 }
 
 AVX512 INLINE void make(const wide_tile *t, op_dtype stored, int rows, int panels) {
-    enum { ADDRESSES = (MOST_ROWS + 2) / 3, STEPS = 2 };
+    enum { ADDRESSES = (MOST_ROWS + 2) / 3 };
     const int64_t each = stored == OP_FLOAT ? sizeof(float) : sizeof(uint16_t), step = t->panel_step * each,
                   a_row = t->a_row, ahead = t->ahead, depth = t->depth;
     const int addresses = (rows + 2) / 3;
@@ -120,16 +122,21 @@ AVX512 INLINE void make(const wide_tile *t, op_dtype stored, int rows, int panel
     __m512 sums[MOST_ROWS][MOST_PANELS];
     begin(t, rows, panels, sums);
     _Pragma("GCC unroll 5") for (int i = 0; i < addresses; i++) a[i] = t->a + 3 * i * a_row;
-    for (const char *end = panel + depth / STEPS * STEPS * RT_PANEL * each; panel < end;) {
-        /* Nothing else moves on: what is reached from these is not given registers that do, too. */
-        __asm__("" : "+r"(panel));
-        _Pragma("GCC unroll 5") for (int i = 0; i < addresses; i++) __asm__("" : "+r"(a[i]));
-        add_products(stored, rows, panels, a, a_row, panel, step, 0, sums);
-        add_products(stored, rows, panels, a, a_row, panel, step, 1, sums);
-        if (panels <= 2 && __builtin_expect(ahead != 0, 0))
+    const char *const end = panel + depth / STEPS * STEPS * RT_PANEL * each;
+    const int64_t stretch = t->stretch * STEPS * RT_PANEL * each;
+    while (panel < end) {
+        const char *const stop = end - panel > stretch ? panel + stretch : end;
+        if (panels <= 2 && ahead != 0)
             ask_ahead((uintptr_t)panel + (uintptr_t)ahead, panels, step, STEPS * RT_PANEL * each);
-        panel += STEPS * RT_PANEL * each;
-        _Pragma("GCC unroll 5") for (int i = 0; i < addresses; i++) a[i] += STEPS;
+        do {
+            /* Nothing else moves on: what is reached from these is not given registers that do, too. */
+            __asm__("" : "+r"(panel));
+            _Pragma("GCC unroll 5") for (int i = 0; i < addresses; i++) __asm__("" : "+r"(a[i]));
+            add_products(stored, rows, panels, a, a_row, panel, step, 0, sums);
+            add_products(stored, rows, panels, a, a_row, panel, step, 1, sums);
+            panel += STEPS * RT_PANEL * each;
+            _Pragma("GCC unroll 5") for (int i = 0; i < addresses; i++) a[i] += STEPS;
+        } while (panel < stop);
     }
     if (depth % STEPS) add_products(stored, rows, panels, a, a_row, panel, step, 0, sums);
     finish(t, rows, panels, sums);
@@ -203,17 +210,19 @@ static bool is_wide(const rt_tiles *tiles) {
     return tiles->stored == OP_NONE || tiles->stored == OP_FLOAT;
 }
 
-/* Bytes from these panels, of pass `pass` of `passes` over all of them, to what is asked for while they are read. What is far is asked for
- * a little before it is read; what the next tiles read by all passes together, each for some of it. */
-static int64_t asked_ahead(const rt_tiles *tiles, int64_t pass, int64_t passes, int64_t column,
-                           int64_t columns, const char *panels, int64_t bytes) {
+/* Sets what is asked for while these panels are read, some of all columns, in pass `pass` of `passes` over all of them. What is far is asked for a
+ * little before it is read. What the next tiles read is asked for by all passes, each for its part of every stretch: a core can wait for so few lines
+ * of memory at a time that a pass which asks for all of a panel has its own reads wait, too. */
+static void set_ahead(const rt_tiles *tiles, wide_tile *t, int64_t pass, int64_t passes, int64_t size,
+                      int64_t column, int64_t panels) {
     const bool near = pass == 0 && (tiles->far || (tiles->next && passes == 1));
+    const int64_t first = tiles->far ? 1 : 0, bytes = panels * t->panel_step * size;
     const char *next = (const char *)tiles->next;
-    if (near && column + columns < tiles->columns) return bytes;
-    if (near) return next ? next - panels : 0;
-    const int64_t first = tiles->far ? 1 : 0;
-    if (!next || first + column * (passes - first) / tiles->columns != pass) return 0;
-    return next - (const char *)tiles->panels;
+    t->stretch = near ? 1 : passes - first;
+    if (near && column + panels * RT_PANEL < tiles->columns) t->ahead = bytes;
+    else if (!next) t->ahead = 0;
+    else if (near) t->ahead = next - t->panels;
+    else t->ahead = next - (const char *)tiles->panels + (pass - first) * STEPS * RT_PANEL * size;
 }
 
 /* Some rows over all panels. */
@@ -226,7 +235,7 @@ static void run_rows(const rt_tiles *tiles, wide_tile *t, int64_t rows, int64_t 
         while (!of[width] || panels < INT64_C(1) << width) width--;
         const int64_t some = INT64_C(1) << width, columns = some * RT_PANEL;
         t->panels = (const char *)tiles->panels + column / RT_PANEL * t->panel_step * size;
-        t->ahead = asked_ahead(tiles, pass, passes, column, columns, t->panels, some * t->panel_step * size);
+        set_ahead(tiles, t, pass, passes, size, column, some);
         t->c = tiles->c + t->row * tiles->c_row + column;
         t->bias = tiles->bias ? tiles->bias + column : NULL;
         t->last = rt_first_lanes_16(rest - (some - 1) * RT_PANEL);
