@@ -29,7 +29,7 @@ enum {
     MOST_TAPS = 1 << 10,
     MOST_EXTENT = 1 << 24,
     MOST_BLOCKS = 4096,
-    MOST_LINES = 32 /* that are asked for in a step */
+    TIMES = 6 /* a step that weights are split meanwhile */
 };
 
 typedef struct split_job {
@@ -72,15 +72,20 @@ static int64_t columns_of(const rt_split_shape *s, int64_t group) {
     return least(up(s->filters - group * PAIR, LANES), 2);
 }
 
-/* Of the weights that one thread has split. */
+/* Of weights that are split and multiplied together. */
 static int64_t b_bytes(const rt_split_shape *s) {
     return (s->parted ? STEPS_TOGETHER : s->steps) * 2 * RT_SPLIT_TILE_BYTES;
+}
+
+/* That a thread holds: those that it multiplies, and those that it splits meanwhile, unless they are all. */
+static int64_t b_count(const rt_split_shape *s) {
+    return s->groups > 1 || s->parted ? 2 : 1;
 }
 
 /* Those, and sums. */
 static int64_t own_bytes(const rt_split_shape *s) {
     const int64_t pairs = s->parted ? pairs_of(band_points(s, s->band_rows)) : 1;
-    return b_bytes(s) + pairs * PAIR * PAIR * (int64_t)sizeof(float);
+    return b_count(s) * b_bytes(s) + pairs * PAIR * PAIR * (int64_t)sizeof(float);
 }
 
 static size_t scratch_bytes(const rt_split_shape *s) {
@@ -392,58 +397,98 @@ static void ask_for(ahead *next) {
     }
 }
 
-/* All points of 32 filters, of pairs [first, end) of tiles. */
-static void run_group(const split_job *job, const result_band *band, const char *a, char *own, int64_t group,
-                      int64_t first, int64_t end, ahead *next) {
+/* What one thread works with. */
+typedef struct own_memory {
+    char *b[2]; /* parts of weights: those that are multiplied, and those that are split meanwhile, in turn */
+    float *c;   /* sums */
+    const float *ready; /* the weights whose parts the first holds; NULL: none */
+} own_memory;
+
+static own_memory own_of(const split_job *job, int member) {
     const rt_split_shape *s = job->shape;
-    const int64_t rows = tile_rows(band->points), each = s->parted ? STEPS_TOGETHER : s->steps,
-                  columns = columns_of(s, group);
-    const float *weights = job->weights + group * s->steps * 2 * RT_SPLIT_TILE_FLOATS;
-    float *c = (float *)(void *)(own + b_bytes(s));
-    for (int64_t step = 0; step < s->steps; step += each) {
-        const int64_t count = least(each, s->steps - step), floats = count * columns * RT_SPLIT_TILE_FLOATS;
-        rt_split_columns(weights, count, columns, own);
-        weights += floats;
-        /* As many as these come next, unless nothing does. */
-        const bool more = step + count < s->steps || group + 1 < s->groups;
-        const int64_t lines = more ? up(floats * (int64_t)sizeof(float), LINE * count * (end - first)) : 0;
-        rt_split_tiles tiles = {.steps = s->places + step,
-                                .count = count,
-                                .rows = rows,
-                                .tall = band->points > RT_SPLIT_ROWS,
-                                .wide = columns > 1,
-                                .b = own,
-                                .next = (const char *)weights,
-                                .lines = least(lines, MOST_LINES),
-                                .add = step > 0};
-        for (int64_t pair = first; pair < end; pair++, tiles.next += tiles.lines * count * LINE) {
-            tiles.a = a + pair * 2 * rows * RT_SPLIT_BYTES;
-            tiles.c = c + (s->parted ? (pair - first) * PAIR * PAIR : 0);
-            rt_split_multiply(&tiles);
-            ask_for(next);
-            if (step + count == s->steps) finish_points(job, band, tiles.c, group, pair * 2 * rows, 2 * rows);
-        }
-    }
+    char *own = job->scratch + s->threads * s->a_bytes + member * own_bytes(s);
+    const int64_t count = b_count(s), bytes = b_bytes(s);
+    return (own_memory){.b = {own, own + (count - 1) * bytes}, .c = (float *)(void *)(own + count * bytes)};
 }
 
-static char *own_of(const split_job *job, int member) {
+/* Some steps of 32 filters. */
+typedef struct portion {
+    const float *weights; /* NULL: there is none */
+    int64_t steps, columns;
+} portion;
+
+static portion find_portion(const split_job *job, int64_t group, int64_t step) {
     const rt_split_shape *s = job->shape;
-    return job->scratch + s->threads * s->a_bytes + member * own_bytes(s);
+    const int64_t columns = columns_of(s, group);
+    return (portion){job->weights + (group * s->steps * 2 + step * columns) * RT_SPLIT_TILE_FLOATS,
+                     least(s->parted ? STEPS_TOGETHER : s->steps, s->steps - step), columns};
+}
+
+/* All points of 32 filters, of pairs [first, end) of tiles. `after`: the filters that come next; -1: none do. */
+static void run_group(const split_job *job, const result_band *band, const char *a, own_memory *own,
+                      int64_t group, int64_t after, int64_t first, int64_t end, ahead *next) {
+    const rt_split_shape *s = job->shape;
+    const int64_t rows = tile_rows(band->points);
+    for (int64_t step = 0; step < s->steps;) {
+        const portion now = find_portion(job, group, step);
+        const int64_t then = step + now.steps;
+        const portion next_one = then < s->steps ? find_portion(job, group, then)
+                                 : after >= 0    ? find_portion(job, after, 0)
+                                                 : (portion){0};
+        const bool other = next_one.weights && next_one.weights != now.weights;
+        rt_split_source source = {0};
+        if (own->ready != now.weights) {
+            source = rt_split_source_of(now.weights, now.steps, now.columns, own->b[0]);
+            rt_split_columns(&source);
+            own->ready = now.weights;
+        }
+        if (other) source = rt_split_source_of(next_one.weights, next_one.steps, next_one.columns, own->b[1]);
+        if (end > first) source.each = up(source.rows, TIMES * now.steps * (end - first));
+        rt_split_tiles tiles = {.steps = s->places + step,
+                                .count = now.steps,
+                                .rows = rows,
+                                .tall = band->points > RT_SPLIT_ROWS,
+                                .wide = now.columns > 1,
+                                .b = own->b[0],
+                                .source = &source,
+                                .add = step > 0};
+        for (int64_t pair = first; pair < end; pair++) {
+            tiles.a = a + pair * 2 * rows * RT_SPLIT_BYTES;
+            tiles.c = own->c + (s->parted ? (pair - first) * PAIR * PAIR : 0);
+            rt_split_multiply(&tiles);
+            ask_for(next);
+            if (then == s->steps) finish_points(job, band, tiles.c, group, pair * 2 * rows, 2 * rows);
+        }
+        if (other) {
+            rt_split_columns(&source);
+            char *const split = own->b[1];
+            own->b[1] = own->b[0];
+            own->b[0] = split;
+            own->ready = next_one.weights;
+        }
+        step = then;
+    }
 }
 
 static void bands_member(void *context, int member, int members) {
     const split_job *job = context;
     const rt_split_shape *s = job->shape;
     char *a = job->scratch + member * s->a_bytes;
-    for (int64_t i = s->bands * member / members; i < s->bands * (member + 1) / members; i++) {
+    own_memory own = own_of(job, member);
+    const int64_t end = s->bands * (member + 1) / members;
+    for (int64_t i = s->bands * member / members; i < end; i++) {
         const result_band band = find_band(s, i);
         split_band(job, &band, a);
         const int64_t pairs = pairs_of(band.points);
         ahead next = {0};
-        if (i + 1 < s->bands * (member + 1) / members) next = find_ahead(job, i + 1, s->groups * pairs);
+        if (i + 1 < end) next = find_ahead(job, i + 1, s->groups * pairs);
         rt_split_begin(tile_rows(band.points));
         for (int64_t group = 0; group < s->groups; group++)
-            run_group(job, &band, a, own_of(job, member), group, 0, pairs, &next);
+            run_group(job, &band, a, &own, group,
+                      group + 1 < s->groups ? group + 1
+                      : i + 1 < end         ? 0
+                                            : -1,
+                      0, pairs, &next);
     }
     rt_split_end();
 }
@@ -455,20 +500,22 @@ static void filters_member(void *context, int member, int members) {
     const split_job *job = context;
     const rt_split_shape *s = job->shape;
     char *a = job->scratch + member * s->a_bytes;
+    own_memory own = own_of(job, member);
     for (int64_t i = 0; i < s->bands; i++) {
         const result_band band = find_band(s, i);
         const int64_t pairs = pairs_of(band.points),
                       parts =
                           s->groups % members == 0 || s->groups >= MANY * members ? 1 : least(members, pairs),
-                      items = s->groups * parts;
+                      items = s->groups * parts, begin = items * member / members,
+                      end = items * (member + 1) / members;
         ahead next = {0};
         if (i + 1 < s->bands) next = find_ahead(job, i + 1, up(items, members) * up(pairs, parts));
         split_band(job, &band, a);
         rt_split_begin(tile_rows(band.points));
-        for (int64_t item = items * member / members; item < items * (member + 1) / members; item++) {
+        for (int64_t item = begin; item < end; item++) {
             const int64_t part = item % parts;
-            run_group(job, &band, a, own_of(job, member), item / parts, pairs * part / parts,
-                      pairs * (part + 1) / parts, &next);
+            run_group(job, &band, a, &own, item / parts, item + 1 < end ? (item + 1) / parts : -1,
+                      pairs * part / parts, pairs * (part + 1) / parts, &next);
         }
     }
     rt_split_end();

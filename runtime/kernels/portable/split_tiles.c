@@ -52,15 +52,25 @@ WITH_SPLIT_TILES void rt_split_rows(const rt_split_row *rows) {
         split(_mm512_maskz_loadu_ps(first, low), _mm512_maskz_loadu_ps(second, high), to, PART);
 }
 
-WITH_SPLIT_TILES void rt_split_columns(const float *columns, int64_t count, int64_t tiles, char *to) {
-    for (int64_t step = 0; step < count; step++, to += tiles * RT_SPLIT_TILE_BYTES) {
-        for (int64_t tile = 0; tile < tiles; tile++) {
-            char *of_tile = to + tile * RT_TILE_SIZE;
-            for (int64_t i = 0; i < RT_TILE_SIZE; i += RT_TILE_BYTES, columns += RT_SPLIT_DEPTH)
-                split(_mm512_loadu_ps(columns), _mm512_loadu_ps(columns + RT_SPLIT_DEPTH / 2), of_tile + i,
-                      tiles * RT_TILE_SIZE);
-        }
+WITH_SPLIT_TILES static inline __attribute__((always_inline)) void split_some(rt_split_source *source,
+                                                                              int64_t rows) {
+    enum { AHEAD = 4096 /* bytes: processors read ahead by themselves as far as the end of a page */ };
+    for (; rows > 0 && source->rows > 0; rows--, source->rows--) {
+        const float *from = source->from;
+        __builtin_prefetch((const void *)((uintptr_t)from + AHEAD), 0, 2);
+        __builtin_prefetch((const void *)((uintptr_t)from + AHEAD + RT_TILE_BYTES), 0, 2);
+        split(_mm512_loadu_ps(from), _mm512_loadu_ps(from + RT_SPLIT_COLUMNS), source->to,
+              source->tiles * RT_TILE_SIZE);
+        source->from += RT_SPLIT_DEPTH;
+        source->to += RT_TILE_BYTES;
+        if (--source->here > 0) continue;
+        source->here = source->tiles * RT_TILE_ROWS;
+        source->to += (RT_SPLIT_PARTS - 1) * source->tiles * RT_TILE_SIZE;
     }
+}
+
+WITH_SPLIT_TILES void rt_split_columns(rt_split_source *source) {
+    split_some(source, source->rows);
 }
 
 /* ---- tiles --------------------------------------------------------------------------------------------- */
@@ -86,7 +96,8 @@ WITH_SPLIT_TILES static inline __attribute__((always_inline)) void multiply(cons
                                                                             bool tall, bool wide) {
     enum { ROW = RT_SPLIT_BYTES, PART = RT_SPLIT_BYTES / RT_SPLIT_PARTS };
     const int64_t columns = (wide ? 2 : 1) * RT_TILE_SIZE;
-    const char *b = of->b, *next = of->next;
+    const char *b = of->b;
+    rt_split_source source = *of->source;
     for (int64_t k = 0; k < of->count; k++) {
         const char *a = of->a + of->steps[k], *below = a + of->rows * ROW;
         _Pragma("GCC unroll 3") for (int part = 0; part < RT_SPLIT_PARTS; part++, b += columns) {
@@ -101,10 +112,12 @@ WITH_SPLIT_TILES static inline __attribute__((always_inline)) void multiply(cons
                     _tile_dpbf16ps(2, 7, 4);
                     if (wide) _tile_dpbf16ps(3, 7, 5);
                 }
+                /* Tiles are multiplied meanwhile. */
+                split_some(&source, source.each);
             }
         }
-        for (int64_t i = 0; i < of->lines; i++, next += RT_TILE_BYTES) _mm_prefetch(next, _MM_HINT_T1);
     }
+    *of->source = source;
 }
 
 WITH_SPLIT_TILES void rt_split_multiply(const rt_split_tiles *of) {
@@ -142,8 +155,8 @@ void rt_split_rows(const rt_split_row *rows) {
     (void)rows;
 }
 
-void rt_split_columns(const float *columns, int64_t count, int64_t tiles, char *to) {
-    (void)columns, (void)count, (void)tiles, (void)to;
+void rt_split_columns(rt_split_source *source) {
+    (void)source;
 }
 
 void rt_split_begin(int64_t rows) {
@@ -157,3 +170,11 @@ void rt_split_multiply(const rt_split_tiles *tiles) {
 }
 
 #endif
+
+rt_split_source rt_split_source_of(const float *from, int64_t steps, int64_t tiles, char *to) {
+    return (rt_split_source){.from = from,
+                             .to = to,
+                             .tiles = tiles,
+                             .rows = steps * tiles * RT_SPLIT_ROWS,
+                             .here = tiles * RT_SPLIT_ROWS};
+}

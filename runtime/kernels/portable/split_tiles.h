@@ -45,10 +45,22 @@ typedef struct rt_split_row {
 } rt_split_row;
 void rt_split_rows(const rt_split_row *rows);
 
-/* Splits the columns of `count` steps: RT_SPLIT_TILE_FLOATS numbers a tile, `tiles` of them a step (one or two). A tile is [i][2][column] for i below 16:
- * numbers i and 16 + i of 16 columns.
- * To `to`, aligned to 64: RT_SPLIT_TILE_BYTES a tile. */
-void rt_split_columns(const float *columns, int64_t count, int64_t tiles, char *to);
+/* Columns of some steps, which are split some at a time, while others are multiplied. RT_SPLIT_TILE_FLOATS numbers a tile, `tiles` of them a step (one or
+ * two). A tile is [i][2][column] for i below 16: numbers i and 16 + i of 16 columns. */
+typedef struct rt_split_source {
+    const float *from;
+    char *to;      /* RT_SPLIT_TILE_BYTES a tile, aligned to 64 */
+    int64_t tiles; /* of a step */
+    int64_t rows;  /* [2][column] that are not split yet: RT_SPLIT_ROWS of a tile; 0: nothing is left */
+    int64_t here;  /* of them, those of the same step */
+    int64_t each;  /* so many at a time, of six times a step that is multiplied */
+} rt_split_source;
+
+/* All `steps` steps of `tiles` tiles, of which nothing is split yet. */
+rt_split_source rt_split_source_of(const float *from, int64_t steps, int64_t tiles, char *to);
+
+/* What is left. */
+void rt_split_columns(rt_split_source *source);
 
 /* Tiles of the calling thread for `rows` rows, 16 at most; and no more tiles, so that the system need not save them. */
 void rt_split_begin(int64_t rows);
@@ -64,8 +76,7 @@ typedef struct rt_split_tiles {
     const char *b;        /* columns, as split */
     float *c;             /* rows of RT_SPLIT_PAIR numbers */
     bool add;
-    const char *next; /* what is read soon, and asked for meanwhile: so many lines of a cache a step */
-    int64_t lines;
+    rt_split_source *source; /* what is split meanwhile, to be multiplied next */
 } rt_split_tiles;
 void rt_split_multiply(const rt_split_tiles *tiles);
 
