@@ -158,19 +158,24 @@ typedef struct columns {
     int64_t beside;
 } columns;
 
-/* `count` neighbours of each column, in its quarter of the register: 4; or 2, which stand there twice, or 1, four times. */
-WITH_BYTES INLINE __m512 some_of_each(const float *const at[QUARTERS], int64_t after, int64_t count) {
+/* `count` neighbours of each column, in its quarter of the register: 4; or 2, which stand there twice, or 1, four times. Those that are not
+ * `there` are 0, unless `whole` tells that all are. */
+WITH_BYTES INLINE __m512 some_of_each(const float *const at[QUARTERS], int64_t after, int64_t count,
+                                      bool whole, int64_t there) {
+    const __mmask8 some = (__mmask8)rt_first_lanes_16(there < count ? there : count);
     __m512 all = _mm512_setzero_ps();
     _Pragma("GCC unroll 4") for (int q = 0; q < QUARTERS; q++) {
         const float *const own = at[q] + after;
         const __mmask16 quarter = (__mmask16)(15 << 4 * q);
         if (count == 4) {
-            all = _mm512_mask_broadcast_f32x4(all, quarter, _mm_loadu_ps(own));
+            all = _mm512_mask_broadcast_f32x4(all, quarter,
+                                              whole ? _mm_loadu_ps(own) : _mm_maskz_loadu_ps(some, own));
         } else if (count == 2) {
             double two;
-            memcpy(&two, own, sizeof two);
-            all = _mm512_castpd_ps(
-                _mm512_mask_broadcastsd_pd(_mm512_castps_pd(all), (__mmask8)(3 << 2 * q), _mm_set_sd(two)));
+            if (whole) memcpy(&two, own, sizeof two);
+            all = _mm512_castpd_ps(_mm512_mask_broadcastsd_pd(
+                _mm512_castps_pd(all), (__mmask8)(3 << 2 * q),
+                whole ? _mm_set_sd(two) : _mm_castps_pd(_mm_maskz_loadu_ps(some, own))));
         } else {
             all = _mm512_mask_broadcastss_ps(all, quarter, _mm_load_ss(own));
         }
@@ -307,51 +312,77 @@ WITH_BYTES INLINE void load_weights(const places *of, int64_t from, int pieces, 
     }
 }
 
-/* Adds the products of four spans at a time: fours [four, end), of which the columns hold those from the first on. Zero points come in as what the weights
- * are less that meet x: scale * (zero point - 2^(bits - 1)) times the sum of x. */
+/* Groups of four spans. */
+INLINE int parts_of(int spans) {
+    return spans < SPANS ? SPANS / spans : 1;
+}
+
+/* Adds the products of four spans: of the columns from block `block` and group `group` on. Of what is not `whole` only `groups` groups are there,
+ * and `blocks` blocks. Zero points come in as what the weights are less that meet x: scale * (zero point - 2^(bits - 1)) times the sum of x. */
+WITH_BYTES INLINE void add_four(const places *of, const char *const records[MOST_ROWS], int count, int wide,
+                                int bits, int digits, int spans, int each, const span_scales *scales,
+                                int64_t block, int64_t group, bool whole, int64_t groups, int64_t blocks,
+                                __m512 totals[MOST_SUMS]) {
+    /* Four spans are so many parts, a part some pieces, which have so many sums, each of them of a span or two. */
+    const int parts = parts_of(spans), pieces = spans > PIECES ? PIECES / 2 : PIECES,
+              sums = sums_of(spans) / parts, each_sum = SPANS / sums_of(spans);
+    const int64_t several = each ? each : scales->count;
+    __m512 both[MOST_ROWS][2];
+    _Pragma("GCC unroll 2") for (int v = 0; v < wide; v++) {
+        const int64_t at = block + v * of->next_scales;
+        __m512 scale = several == 4   ? some_of_each(of->scales, at, 4, whole, blocks)
+                       : several == 2 ? some_of_each(of->scales, at, 2, whole, blocks)
+                                      : some_of_each(of->scales, at, 1, whole, blocks);
+        if (!each) scale = _mm512_permutevar_ps(scale, scales->places);
+        _Pragma("GCC unroll 4") for (int r = 0; r < count; r++) both[r][v] = _mm512_mul_ps(
+            scale, _mm512_castsi512_ps(in_all_quarters(records[r] + scales_at(bits, digits, spans))));
+        if (!of->zeros[0]) continue;
+        __m512 zero = zeros_of_each(of->zeros[v] + block * QUARTERS, several);
+        if (!each) zero = _mm512_permutevar_ps(zero, scales->places);
+        zero = _mm512_mul_ps(zero, scale);
+        _Pragma("GCC unroll 4") for (int r = 0; r < count; r++) totals[r * wide + v] = _mm512_fnmadd_ps(
+            zero, _mm512_castsi512_ps(in_all_quarters(records[r] + sums_at(bits, digits, spans))),
+            totals[r * wide + v]);
+    }
+    _Pragma("GCC unroll 4") for (int part = 0; part < parts; part++) {
+        __m512i weights[2][PIECES][2];
+        if (!whole && part == groups) break;
+        _Pragma("GCC unroll 2") for (int v = 0; v < wide; v++) load_weights(
+            of, (group + part) * pieces * PIECE + v * of->next_weights, pieces, bits, weights[v]);
+        _Pragma("GCC unroll 4") for (int r = 0; r < count; r++)
+            _Pragma("GCC unroll 4") for (int i = 0; i < sums; i++)
+                add_span(records[r], part * sums + i * each_sum, i * (pieces / sums), wide, bits, digits,
+                         spans, weights, both[r], totals + r * wide);
+    }
+}
+
+/* Adds the products of four spans at a time: fours [four, end), of which the columns hold those from the first on. */
 WITH_BYTES INLINE void add_fours(const places *first, const rt_digits_row *rows, int count, int wide,
                                  int bits, int digits, int spans, int each, const span_scales *scales,
                                  int64_t four, int64_t end, __m512 totals[MOST_SUMS]) {
     const places of = *first;
-    /* Four spans are so many parts, a part some pieces, which have so many sums, each of them of a span or two. */
-    const int parts = spans < SPANS ? SPANS / spans : 1, pieces = spans > PIECES ? PIECES / 2 : PIECES,
-              sums = sums_of(spans) / parts, each_sum = SPANS / sums_of(spans);
     const int64_t record_size = record_bytes(bits, digits, spans), shift = scales->shift,
-                  several = each ? each : scales->count, first_block = four * SPANS >> shift;
-    const bool centred = !of.zeros[0];
+                  first_block = four * SPANS >> shift;
     const char *records[MOST_ROWS];
     _Pragma("GCC unroll 4") for (int r = 0; r < count; r++) records[r] =
         (const char *)rows[r].x + four * record_size;
     for (int64_t own = 0; own < end - four; own++) {
         const int64_t block = each == SPANS ? own * SPANS : ((four + own) * SPANS >> shift) - first_block;
-        __m512 both[MOST_ROWS][2];
-        _Pragma("GCC unroll 2") for (int v = 0; v < wide; v++) {
-            const int64_t at = block + v * of.next_scales;
-            __m512 scale = several == 4   ? some_of_each(of.scales, at, 4)
-                           : several == 2 ? some_of_each(of.scales, at, 2)
-                                          : some_of_each(of.scales, at, 1);
-            if (!each) scale = _mm512_permutevar_ps(scale, scales->places);
-            _Pragma("GCC unroll 4") for (int r = 0; r < count; r++) both[r][v] = _mm512_mul_ps(
-                scale, _mm512_castsi512_ps(in_all_quarters(records[r] + scales_at(bits, digits, spans))));
-            if (centred) continue;
-            __m512 zero = zeros_of_each(of.zeros[v] + block * QUARTERS, several);
-            if (!each) zero = _mm512_permutevar_ps(zero, scales->places);
-            zero = _mm512_mul_ps(zero, scale);
-            _Pragma("GCC unroll 4") for (int r = 0; r < count; r++) totals[r * wide + v] = _mm512_fnmadd_ps(
-                zero, _mm512_castsi512_ps(in_all_quarters(records[r] + sums_at(bits, digits, spans))),
-                totals[r * wide + v]);
-        }
-        _Pragma("GCC unroll 4") for (int part = 0; part < parts; part++) {
-            __m512i weights[2][PIECES][2];
-            _Pragma("GCC unroll 2") for (int v = 0; v < wide; v++) load_weights(
-                &of, (own * parts + part) * pieces * PIECE + v * of.next_weights, pieces, bits, weights[v]);
-            _Pragma("GCC unroll 4") for (int r = 0; r < count; r++)
-                _Pragma("GCC unroll 4") for (int i = 0; i < sums; i++)
-                    add_span(records[r], part * sums + i * each_sum, i * (pieces / sums), wide, bits, digits,
-                             spans, weights, both[r], totals + r * wide);
-        }
+        add_four(&of, records, count, wide, bits, digits, spans, each, scales, block, own * parts_of(spans),
+                 true, 0, 0, totals);
         _Pragma("GCC unroll 4") for (int r = 0; r < count; r++) records[r] += record_size;
     }
+}
+
+/* Adds those of the last four spans, of which only `groups` whole groups are there. x is 0 where the others would be. */
+WITH_BYTES INLINE void add_groups(const places *of, const rt_digits_row *rows, int count, int wide, int bits,
+                                  int digits, int spans, int each, const span_scales *scales, int64_t four,
+                                  int64_t groups, int64_t blocks, __m512 totals[MOST_SUMS]) {
+    const char *records[MOST_ROWS];
+    _Pragma("GCC unroll 4") for (int r = 0; r < count; r++) records[r] =
+        (const char *)rows[r].x + four * record_bytes(bits, digits, spans);
+    add_four(of, records, count, wide, bits, digits, spans, each, scales, 0, 0, false, groups, blocks,
+             totals);
 }
 
 /* Four totals: of each column, a quarter, the sums of its lanes side by side. */
@@ -363,15 +394,35 @@ WITH_BYTES INLINE __m512 sums_of_lanes(const __m512 *totals) {
     return _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
 }
 
+/* Four spans that are not all there, filled up. */
+typedef struct last_four {
+    uint8_t weights[QUARTERS][2][GROUP * SPANS];
+    float scales[QUARTERS][2][SPANS];
+} last_four;
+
+/* Of `bytes` bytes and `blocks` blocks of each column, which stand there in the end. */
+INLINE void copy_last(places *at, int wide, int64_t bytes, int64_t blocks, last_four *to) {
+    memset(to, 0, sizeof *to);
+    for (int q = 0; q < QUARTERS; q++) {
+        for (int v = 0; v < wide; v++) {
+            memcpy(to->weights[q][v], at->weights[q] + v * at->next_weights, (size_t)bytes);
+            memcpy(to->scales[q][v], at->scales[q] + v * at->next_scales, (size_t)blocks * sizeof(float));
+        }
+        at->weights[q] = to->weights[q][0];
+        at->scales[q] = to->scales[q][0];
+    }
+    at->next_weights = GROUP * SPANS;
+    at->next_scales = SPANS;
+}
+
 /* `count` rows times `wide` columns of each quarter: made[quarter][row][column]. */
 WITH_BYTES INLINE void products(const columns *of, const rt_digits_row *rows, int count, int wide, int bits,
                                 int digits, int spans, int each, const span_scales *scales,
                                 float made[QUARTERS * MOST_SUMS]) {
     const int64_t bytes = GROUP * SPANS / spans, whole = of->bytes / bytes,
-                  fours = (of->bytes + bytes - 1) / bytes;
+                  fours = (of->bytes + bytes - 1) / bytes, rest = of->bytes - whole * bytes;
     int8_t zeros[2][MOST_FOURS * SPANS * QUARTERS + LANES * QUARTERS];
-    uint8_t last_weights[QUARTERS][2][GROUP * SPANS]; /* of four spans that are not all there, filled up */
-    float last_scales[QUARTERS][2][SPANS];
+    last_four copy;
     __m512 totals[MOST_SUMS];
     _Pragma("GCC unroll 4") for (int i = 0; i < MOST_SUMS; i++) totals[i] = _mm512_setzero_ps();
     for (int64_t four = 0, end; four < fours; four = end) {
@@ -390,22 +441,12 @@ WITH_BYTES INLINE void products(const columns *of, const rt_digits_row *rows, in
                          each ? each : scales->count, bits, zeros[v]);
             at.zeros[v] = zeros[v] + odd * QUARTERS;
         }
-        if (four == whole) {
-            memset(last_weights, 0, sizeof last_weights);
-            memset(last_scales, 0, sizeof last_scales);
-            for (int q = 0; q < QUARTERS; q++) {
-                for (int v = 0; v < wide; v++) {
-                    memcpy(last_weights[q][v], at.weights[q] + v * at.next_weights,
-                           (size_t)(of->bytes - from));
-                    memcpy(last_scales[q][v], at.scales[q] + v * at.next_scales,
-                           (size_t)blocks * sizeof(float));
-                }
-                at.weights[q] = last_weights[q][0];
-                at.scales[q] = last_scales[q][0];
-            }
-            at.next_weights = GROUP * SPANS;
-            at.next_scales = SPANS;
+        if (four == whole && parts_of(spans) > 1 && rest % GROUP == 0) {
+            add_groups(&at, rows, count, wide, bits, digits, spans, each, scales, four, rest / GROUP, blocks,
+                       totals);
+            continue;
         }
+        if (four == whole) copy_last(&at, wide, rest, blocks, &copy);
         add_fours(&at, rows, count, wide, bits, digits, spans, each, scales, four, end, totals);
     }
     _mm512_storeu_ps(made, sums_of_lanes(totals));

@@ -266,6 +266,59 @@ static void few_rows_in_digits(void **state) {
     }
 }
 
+/* Moved to memory that ends where it ends. */
+static void *moved(void *from, size_t bytes) {
+    void *to = malloc(bytes);
+    assert_non_null(to);
+    memcpy(to, from, bytes);
+    free(from);
+    return to;
+}
+
+/* Columns that end within four spans, of which some groups are there, give the bits of such that go on where x is 0. */
+static void columns_that_end(void **state) {
+    (void)state;
+    enum { WHOLE = 1024 };
+    uint64_t seed = 33;
+    for (int round = 0; round < 240; round++) {
+        const int bits = round % 2 ? 8 : 4, digits = round / 2 % 2 ? 1 : bits == 4 ? 3 : 2;
+        product p = {.rows = random_range(&seed, 1, 4),
+                     .depth = random_range(&seed, 1, WHOLE / 32 - 1) * 32,
+                     .columns = random_range(&seed, 1, 20),
+                     .block = 16 << random_range(&seed, 0, 4),
+                     .bits = bits},
+                whole = p;
+        if (!rt_digits_run_here(&(rt_digits_form){bits, digits, p.block, 1})) return;
+        whole.depth = WHOLE;
+        const int zeros = round / 4 % 2 * 2;
+        product_begin(&p, zeros, &seed);
+        product_begin(&whole, zeros, &seed);
+        const int64_t own = p.block * bits / 8, packed = (p.blocks * bits + 7) / 8,
+                      all = (whole.blocks * bits + 7) / 8;
+        p.codes = moved(p.codes, (size_t)(p.columns * p.blocks * own));
+        p.scales = moved(p.scales, (size_t)(p.columns * p.blocks) * sizeof *p.scales);
+        memset(whole.x, 0, (size_t)(p.rows * WHOLE) * sizeof *whole.x);
+        for (int64_t r = 0; r < p.rows; r++)
+            memcpy(whole.x + r * WHOLE, p.x + r * p.depth, (size_t)p.depth * sizeof *p.x);
+        memcpy(whole.bias, p.bias, (size_t)p.columns * sizeof *p.bias);
+        for (int64_t c = 0; c < p.columns; c++) {
+            memcpy(whole.codes + c * whole.blocks * own, p.codes + c * p.blocks * own,
+                   (size_t)(p.blocks * own));
+            memcpy(whole.scales + c * whole.blocks, p.scales + c * p.blocks,
+                   (size_t)p.blocks * sizeof *p.scales);
+            for (int64_t i = 0; i < packed && zeros; i++)
+                whole.packed_zeros[c * all + i] = p.packed_zeros[c * packed + i];
+        }
+        float *y = few_multiplied(&p, digits, 0, p.rows, p.columns),
+              *expected = few_multiplied(&whole, digits, 0, p.rows, p.columns);
+        assert_memory_equal(y, expected, (size_t)(p.rows * p.columns) * sizeof *y);
+        free(y);
+        free(expected);
+        product_end(&p);
+        product_end(&whole);
+    }
+}
+
 /* A row by itself (digit_row.h), with columns cut in two and whole. */
 static void one_row_in_digits(void **state) {
     (void)state;
@@ -451,7 +504,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_in_every_form),   cmocka_unit_test(no_numbers),
         cmocka_unit_test(small_integers_are_exact), cmocka_unit_test(operators_at_every_level),
-        cmocka_unit_test(few_rows_in_digits),       cmocka_unit_test(one_row_in_digits),
-        cmocka_unit_test(operators_without_numbers)};
+        cmocka_unit_test(few_rows_in_digits),       cmocka_unit_test(columns_that_end),
+        cmocka_unit_test(one_row_in_digits),        cmocka_unit_test(operators_without_numbers)};
     return cmocka_run_group_tests_name("digit_tiles", tests, NULL, NULL);
 }
