@@ -428,6 +428,14 @@ static bool accepts_transforming(const op_call *call, const rt_environment *envi
     return is_accepted(call, environment, true, &shape);
 }
 
+/* Bytes from beyond its own cache that each thread reads for a block: all transformed weights, if threads share tiles; otherwise those of its
+ * filters, and V as far as others made it. */
+static double bytes_of_each(const winograd *shape) {
+    const double weights = (double)transformed_bytes(shape), threads = shape->threads,
+                 entered = (double)shape->points * (double)shape->v_point * sizeof(float);
+    return shape->shared ? weights : (weights + (threads - 1) * entered) / threads;
+}
+
 /* What the convolution does with the blocks that are set. */
 static rt_winograd_work work_of(const winograd *shape) {
     const double blocks = (double)((shape->tiles + shape->tiles_each - 1) / shape->tiles_each);
@@ -440,6 +448,7 @@ static rt_winograd_work work_of(const winograd *shape) {
                               .block_bytes = (double)block_bytes(shape),
                               .weight_bytes =
                                   (double)(apart ? weights_bytes(shape) : transformed_bytes(shape)),
+                              .each_bytes = bytes_of_each(shape),
                               .windows = apart               ? windows * blocks
                                          : shape->transforms ? windows
                                                              : 0,
