@@ -175,30 +175,41 @@ static const struct {
     double far;        /* bytes of parts a second to and from a cache that all cores share */
     double near_bytes; /* that a near cache holds */
     double left;       /* bytes of results a second */
-    double weights;    /* bytes of weights that are split in a second */
-    double memory;     /* bytes of weights a second that no cache holds */
+    double weights;    /* bytes of weights that are split in a second, beside what products hide */
+    double memory;     /* bytes of weights a second that no near cache holds */
+    double most_bytes; /* of weights: more of them come from memory in each run, with nothing to hide it: */
+    double far_memory; /* bytes of these a second */
     /* The part of the shorter of both, reading weights and all else, that the other does not hide. */
     double waited;
     /* How much longer it takes within a network, whose images no near cache holds, on one thread and on several. */
     double alone, shared;
+    /* Times that, where threads read a product that other threads made, as they share out rows elsewhere. */
+    double crossed;
 } split = {.products = 215e9,
            .split = 35e9,
            .far = 49e9,
            .near_bytes = 1200 << 10,
            .left = 30e9,
-           .weights = 50e9,
+           .weights = 200e9,
            .memory = 40e9,
+           .most_bytes = 48 << 20,
+           .far_memory = 10e9,
            .waited = 0.5,
            .alone = 1.1,
-           .shared = 1.05};
+           .shared = 1.05,
+           .crossed = 1.25};
 
 double rt_split_seconds(const rt_split_work *work, const rt_environment *environment) {
+    const bool is_far = work->weight_bytes > split.most_bytes;
     const double far = work->band_bytes > split.near_bytes ? work->read_bytes + work->split_bytes : 0;
     const double computed =
                      (work->products / split.products + work->split_bytes / split.split + far / split.far +
                       work->left_bytes / split.left + work->bands * work->weight_bytes / split.weights) /
                      environment->threads,
-                 weights = work->weight_bytes / split.memory;
+                 weights = work->weight_bytes / (is_far ? split.far_memory : split.memory);
     const double longer = computed > weights ? computed : weights, shorter = computed + weights - longer;
-    return (longer + split.waited * shorter) * (environment->threads > 1 ? split.shared : split.alone);
+    const double within = environment->threads <= 1 ? split.alone
+                          : work->matrix            ? split.shared * split.crossed
+                                                    : split.shared;
+    return (longer + (is_far ? 1 : split.waited) * shorter) * within;
 }

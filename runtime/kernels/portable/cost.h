@@ -53,6 +53,7 @@ typedef struct rt_split_work {
     double weight_bytes; /* which are split for every band */
     double left_bytes;   /* of results */
     double bands;
+    bool matrix; /* a product, whose rows are dealt out to threads where other kernels multiply */
 } rt_split_work;
 double rt_split_seconds(const rt_split_work *work, const rt_environment *environment);
 

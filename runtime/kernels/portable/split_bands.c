@@ -167,7 +167,8 @@ static rt_split_work work_of(const rt_split_shape *s) {
                            .band_bytes = (double)s->a_bytes,
                            .weight_bytes = (double)rt_split_packed_bytes(s),
                            .left_bytes = bands * (double)points * columns * LANES * sizeof(float),
-                           .bands = bands * rounds};
+                           .bands = bands * rounds,
+                           .matrix = s->flat && s->input[1] == 1};
 }
 
 bool rt_split_estimate(rt_split_shape *s, const rt_environment *environment, size_t scratch_limit,
