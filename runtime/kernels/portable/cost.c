@@ -175,7 +175,8 @@ static const struct {
     double far;        /* bytes of parts a second to and from a cache that all cores share */
     double near_bytes; /* that a near cache holds */
     double left;       /* bytes of results a second */
-    double weights;    /* bytes of weights that are split in a second, beside what products hide */
+    double weights;    /* bytes of weights that are split in a second, beside what products hide: */
+    double matrix;     /* of matrices, as networks of large ones have them come from memory */
     double memory;     /* bytes of weights a second that no near cache holds */
     double most_bytes; /* of weights: more of them come from memory in each run, with nothing to hide it: */
     double far_memory; /* bytes of these a second */
@@ -191,6 +192,7 @@ static const struct {
            .near_bytes = 1200 << 10,
            .left = 30e9,
            .weights = 200e9,
+           .matrix = 50e9,
            .memory = 40e9,
            .most_bytes = 48 << 20,
            .far_memory = 10e9,
@@ -200,16 +202,17 @@ static const struct {
            .crossed = 1.25};
 
 double rt_split_seconds(const rt_split_work *work, const rt_environment *environment) {
-    const bool is_far = work->weight_bytes > split.most_bytes;
-    const double far = work->band_bytes > split.near_bytes ? work->read_bytes + work->split_bytes : 0;
-    const double computed =
+    const bool distant = work->weight_bytes > split.most_bytes;
+    const double far = work->band_bytes > split.near_bytes ? work->read_bytes + work->split_bytes : 0,
+                 splitting = work->matrix ? split.matrix : split.weights,
+                 computed =
                      (work->products / split.products + work->split_bytes / split.split + far / split.far +
-                      work->left_bytes / split.left + work->bands * work->weight_bytes / split.weights) /
+                      work->left_bytes / split.left + work->bands * work->weight_bytes / splitting) /
                      environment->threads,
-                 weights = work->weight_bytes / (is_far ? split.far_memory : split.memory);
+                 weights = work->weight_bytes / (distant ? split.far_memory : split.memory);
     const double longer = computed > weights ? computed : weights, shorter = computed + weights - longer;
     const double within = environment->threads <= 1 ? split.alone
                           : work->matrix            ? split.shared * split.crossed
                                                     : split.shared;
-    return (longer + (is_far ? 1 : split.waited) * shorter) * within;
+    return (longer + (distant ? 1 : split.waited) * shorter) * within;
 }
