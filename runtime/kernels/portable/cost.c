@@ -2,7 +2,7 @@
 /* cost.c: see cost.h. The rates were fitted to measurements of tests/bench/bench_winograd.c and bench_kernels.c on one core. */
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/pair_tiles.h"
-#include "runtime/kernels/portable/split_bands.h"
+#include "runtime/kernels/portable/split_tiles.h"
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
 #endif
@@ -141,9 +141,8 @@ bool rt_winograd_is_predicted(double channels, double filters, const rt_environm
  * the cache that all cores share, and what reads them ahead hides little: on two cores, a layer of 14x14 took up to 4 times as long as by the
  * rates above. */
 static const struct {
-    double
-        weights; /* bytes a second that one thread reads from there, or of tiles from other cores, beside all else */
-    double longer; /* times all else */
+    double weights; /* bytes a second that one thread reads from there, or of tiles from other cores */
+    double longer;  /* times all else */
 } several = {.weights = 16e9, .longer = 1.1};
 
 double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *environment) {
@@ -176,7 +175,7 @@ static const struct {
     double near_bytes; /* that a near cache holds */
     double left;       /* bytes of results a second */
     double weights;    /* bytes of weights that are split in a second, beside what products hide: */
-    double matrix;     /* of matrices, as networks of large ones have them come from memory */
+    double matrix;     /* the same of matrices, which come from memory in networks of large ones */
     double memory;     /* bytes of weights a second that no near cache holds */
     double most_bytes; /* of weights: more of them come from memory in each run, with nothing to hide it: */
     double far_memory; /* bytes of these a second */

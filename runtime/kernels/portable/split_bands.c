@@ -2,7 +2,7 @@
 /* split_bands.c: convolutions and products in tiles of bfloat16 parts; see split_bands.h. A band of rows of the result at a time:
  *
  *     the rows of the image that it sees are split into parts, once, with zeros around the image, in scratch
- *     for 32 filters after 32 others: their weights are split; for 32 channels after 32 others, for each element of the window:
+ *     for 32 filters after 32 others: the weights of the next are split meanwhile; for 32 channels after 32 others, for each element of the window:
  *     32 points times 32 filters
  *
  * Points of a band are those of all its rows in turn, as wide as the split rows are: then each element of the window sees all of them a fixed
@@ -28,8 +28,7 @@ enum {
     LINE = 64,           /* bytes of a cache */
     MOST_TAPS = 1 << 10,
     MOST_EXTENT = 1 << 24,
-    MOST_BLOCKS = 4096,
-    TIMES = 6 /* a step that weights are split meanwhile */
+    MOST_BLOCKS = 4096
 };
 
 typedef struct split_job {
@@ -414,8 +413,8 @@ static own_memory own_of(const split_job *job, int member) {
 
 /* Some steps of 32 filters. */
 typedef struct portion {
-    const float *weights; /* NULL: there is none */
-    int64_t steps, columns;
+    const float *weights;
+    int64_t steps, columns; /* the latter in tiles */
 } portion;
 
 static portion find_portion(const split_job *job, int64_t group, int64_t step) {
@@ -425,26 +424,39 @@ static portion find_portion(const split_job *job, int64_t group, int64_t step) {
                      least(s->parted ? STEPS_TOGETHER : s->steps, s->steps - step), columns};
 }
 
+/* Has the first memory hold the parts of this portion. */
+static void make_ready(own_memory *own, const portion *now) {
+    if (own->ready == now->weights) return;
+    rt_split_source source = rt_split_source_of(now->weights, now->steps, now->columns, own->b[0]);
+    rt_split_columns(&source);
+    own->ready = now->weights;
+}
+
+/* What is left of the portion that was split meanwhile, which comes next. */
+static void turn_over(own_memory *own, const portion *next, rt_split_source *source) {
+    char *const multiplied = own->b[0];
+    rt_split_columns(source);
+    own->b[0] = own->b[1];
+    own->b[1] = multiplied;
+    own->ready = next->weights;
+}
+
 /* All points of 32 filters, of pairs [first, end) of tiles. `after`: the filters that come next; -1: none do. */
 static void run_group(const split_job *job, const result_band *band, const char *a, own_memory *own,
                       int64_t group, int64_t after, int64_t first, int64_t end, ahead *next) {
     const rt_split_shape *s = job->shape;
     const int64_t rows = tile_rows(band->points);
-    for (int64_t step = 0; step < s->steps;) {
+    for (int64_t step = 0, then; step < s->steps; step = then) {
         const portion now = find_portion(job, group, step);
-        const int64_t then = step + now.steps;
-        const portion next_one = then < s->steps ? find_portion(job, group, then)
-                                 : after >= 0    ? find_portion(job, after, 0)
-                                                 : (portion){0};
-        const bool other = next_one.weights && next_one.weights != now.weights;
+        then = step + now.steps;
+        const portion coming = then < s->steps ? find_portion(job, group, then)
+                               : after >= 0    ? find_portion(job, after, 0)
+                                               : now;
+        const bool another = coming.weights != now.weights;
+        make_ready(own, &now);
         rt_split_source source = {0};
-        if (own->ready != now.weights) {
-            source = rt_split_source_of(now.weights, now.steps, now.columns, own->b[0]);
-            rt_split_columns(&source);
-            own->ready = now.weights;
-        }
-        if (other) source = rt_split_source_of(next_one.weights, next_one.steps, next_one.columns, own->b[1]);
-        if (end > first) source.each = up(source.rows, TIMES * now.steps * (end - first));
+        if (another) source = rt_split_source_of(coming.weights, coming.steps, coming.columns, own->b[1]);
+        source.each = up(source.rows, RT_SPLIT_PRODUCTS * now.steps * (end - first));
         rt_split_tiles tiles = {.steps = s->places + step,
                                 .count = now.steps,
                                 .rows = rows,
@@ -460,14 +472,7 @@ static void run_group(const split_job *job, const result_band *band, const char 
             ask_for(next);
             if (then == s->steps) finish_points(job, band, tiles.c, group, pair * 2 * rows, 2 * rows);
         }
-        if (other) {
-            rt_split_columns(&source);
-            char *const split = own->b[1];
-            own->b[1] = own->b[0];
-            own->b[0] = split;
-            own->ready = next_one.weights;
-        }
-        step = then;
+        if (another) turn_over(own, &coming, &source);
     }
 }
 

@@ -20,6 +20,7 @@
 
 enum {
     RT_SPLIT_PARTS = 3,
+    RT_SPLIT_PRODUCTS = 6,  /* of parts, for one of floats */
     RT_SPLIT_DEPTH = 32,    /* numbers of a row that are multiplied in one step */
     RT_SPLIT_ROWS = 16,     /* of a tile, at most */
     RT_SPLIT_COLUMNS = 16,  /* of a tile */
@@ -53,7 +54,7 @@ typedef struct rt_split_source {
     int64_t tiles; /* of a step */
     int64_t rows;  /* [2][column] that are not split yet: RT_SPLIT_ROWS of a tile; 0: nothing is left */
     int64_t here;  /* of them, those of the same step */
-    int64_t each;  /* so many at a time, of six times a step that is multiplied */
+    int64_t each;  /* so many at a time, RT_SPLIT_PRODUCTS times a step that is multiplied */
 } rt_split_source;
 
 /* All `steps` steps of `tiles` tiles, of which nothing is split yet. */
