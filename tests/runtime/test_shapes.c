@@ -2,6 +2,7 @@
 /* test_shapes.c: extents that are open until a run: tensors get planned places for the shapes that are bound, anew where
  * these change; what comes out is the same as with memory of its own for every tensor. */
 #include "runtime/executor.h"
+#include "runtime/kernels/portable/split_tiles.h"
 #include "tests/support/support.h"
 #include "tests/support/allocations.h"
 #include "tests/support/plan.h"
@@ -482,7 +483,10 @@ static void kernels_are_chosen_for_open_images(void **state) {
         support_session open;
         char *text =
             images_text(number ? number_open : all_open, "N", number ? "33" : "H", number ? "33" : "W");
-        assert_int_equal(count_winograd(text, &options), 2);
+        /* On several threads of a machine with tiles, the direct kernel takes less than half of the time of Winograd's for images of 33 x 33. */
+        const bool direct = number && options.environment.threads > 1 && !options.environment.portable_only &&
+                            rt_split_wanted();
+        assert_int_equal(count_winograd(text, &options), direct ? 0 : 2);
         assert_int_equal(count_winograd(text, &exact), 0);
         support_session_open_with(&open, text, &options);
         for (int round = 0; round < 8; round++) {
