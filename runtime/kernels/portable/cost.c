@@ -137,13 +137,14 @@ bool rt_winograd_is_predicted(double channels, double filters, const rt_environm
     return channels >= fewest && filters >= fewest;
 }
 
-/* The same on several threads of machines with AMX, in the measure of `wide`. Transformed weights of a network, four times the others, come from
- * the cache that all cores share, and what reads them ahead hides little: on two cores, a layer of 14x14 took up to 4 times as long as by the
- * rates above. */
+/* The same on machines with AMX, in the measure of `wide`. Transformed weights of a network, four times the others, come from the cache that all
+ * cores share, and what reads them ahead hides little: a layer of 14x14 took up to 4 times as long as by the rates above on two cores, up to
+ * twice on one. */
 static const struct {
-    double weights; /* bytes a second that one thread reads from there, or of tiles from other cores */
-    double longer;  /* times all else */
-} several = {.weights = 16e9, .longer = 1.1};
+    double weights;    /* bytes a second that one thread reads from there, or of tiles from other cores */
+    double longer;     /* times all else */
+    double kept_bytes; /* that a core keeps from one block to the next, where no other core makes tiles */
+} shared_cache = {.weights = 16e9, .longer = 1.1, .kept_bytes = 1 << 20};
 
 double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *environment) {
     const rates *of = rates_of(environment);
@@ -158,10 +159,12 @@ double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *e
             ? work->blocks * work->weight_bytes / of->weights
             : work->weight_bytes / of->memory + (work->blocks - 1) * work->weight_bytes / again;
     const double longer = products > weights ? products : weights, shorter = products + weights - longer;
-    const bool far_weights = threads > 1 && of == &wide && rt_split_wanted();
-    const double seconds = far_weights ? several.longer * ((moved + transforms) / threads + products) +
-                                             work->blocks * work->each_bytes / several.weights
-                                       : (moved + transforms) / threads + longer + of->waited * shorter;
+    const bool far_weights = of == &wide && rt_split_wanted(),
+               kept = threads <= 1 && work->each_bytes <= shared_cache.kept_bytes;
+    const double seconds = far_weights
+                               ? shared_cache.longer * ((moved + transforms) / threads + products) +
+                                     (kept ? 1 : work->blocks) * work->each_bytes / shared_cache.weights
+                               : (moved + transforms) / threads + longer + of->waited * shorter;
     const double least = work->weight_bytes / of->memory;
     return seconds > least ? seconds : least;
 }
@@ -211,7 +214,7 @@ double rt_split_seconds(const rt_split_work *work, const rt_environment *environ
                  weights = work->weight_bytes / (distant ? split.far_memory : split.memory);
     const double longer = computed > weights ? computed : weights, shorter = computed + weights - longer;
     const double within = environment->threads <= 1 ? split.alone
-                          : work->matrix            ? split.shared * split.crossed
+                          : work->across            ? split.shared * split.crossed
                                                     : split.shared;
     return (longer + (distant ? 1 : split.waited) * shorter) * within;
 }

@@ -53,7 +53,8 @@ typedef struct rt_split_work {
     double weight_bytes; /* which are split for every band */
     double left_bytes;   /* of results */
     double bands;
-    bool matrix; /* a product, whose rows are dealt out to threads where other kernels multiply */
+    bool matrix; /* a product */
+    bool across; /* whose columns are dealt out to threads: other kernels deal out rows */
 } rt_split_work;
 double rt_split_seconds(const rt_split_work *work, const rt_environment *environment);
 

@@ -159,6 +159,7 @@ static rt_split_work work_of(const rt_split_shape *s) {
     const double tiles = (double)up(points, rows), bands = (double)s->bands,
                  columns = (double)up(s->filters, LANES),
                  rounds = s->apart ? (double)up(s->bands, s->threads) * s->threads / bands : 1;
+    const bool matrix = s->flat && s->input[1] == 1;
     return (rt_split_work){.products = bands * rounds * (double)s->steps * RT_SPLIT_DEPTH * tiles *
                                        (double)rows * columns * LANES,
                            .split_bytes = bands * rounds * (s->apart ? 1 : s->threads) * (double)s->a_bytes,
@@ -167,7 +168,8 @@ static rt_split_work work_of(const rt_split_shape *s) {
                            .weight_bytes = (double)rt_split_packed_bytes(s),
                            .left_bytes = bands * (double)points * columns * LANES * sizeof(float),
                            .bands = bands * rounds,
-                           .matrix = s->flat && s->input[1] == 1};
+                           .matrix = matrix,
+                           .across = matrix && s->threads > 1 && !s->apart};
 }
 
 bool rt_split_estimate(rt_split_shape *s, const rt_environment *environment, size_t scratch_limit,
