@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* split_product.c: MatMul and Gemm of many rows in float with a constant right matrix, in tiles of bfloat16 parts (split_bands.c), on machines that
- * have such tiles: 0.7 to 0.9 of the time of vectors, for scratch. Chosen by what it costs, in place of portable.packed_product.
+ * have such tiles: 0.6 to 0.9 of the time of vectors, for scratch. Chosen by what it costs, in place of portable.packed_product.
  */
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/kernels.h"
