@@ -159,7 +159,7 @@ double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *e
             ? work->blocks * work->weight_bytes / of->weights
             : work->weight_bytes / of->memory + (work->blocks - 1) * work->weight_bytes / again;
     const double longer = products > weights ? products : weights, shorter = products + weights - longer;
-    const bool far_weights = of == &wide && rt_split_wanted(),
+    const bool far_weights = of == &wide && work->each_bytes > 0 && rt_split_wanted(),
                kept = threads <= 1 && work->each_bytes <= shared_cache.kept_bytes;
     const double seconds = far_weights
                                ? shared_cache.longer * ((moved + transforms) / threads + products) +

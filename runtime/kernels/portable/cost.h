@@ -36,7 +36,7 @@ typedef struct rt_winograd_work {
     double transformed_bytes; /* of both transformed tensors, which are written once and read once */
     double block_bytes;       /* of those, what is in use at a time: the caches hold it or do not */
     double weight_bytes;      /* transformed weights, which every block reads */
-    double each_bytes;        /* that each thread reads for a block from beyond its own cache */
+    double each_bytes;        /* that each thread reads for a block from beyond its own cache; 0: little */
     double windows;           /* of weights that are transformed in each run; 0: at compile time */
     double blocks;
 } rt_winograd_work;

@@ -223,6 +223,7 @@ static void set_ahead(const rt_tiles *tiles, wide_tile *t, int64_t pass, int64_t
     else if (!next) t->ahead = 0;
     else if (near) t->ahead = next - t->panels;
     else t->ahead = next - (const char *)tiles->panels + (pass - first) * STEPS * RT_PANEL * size;
+    if (!t->ahead) t->stretch = t->depth + 1; /* all of it at once */
 }
 
 /* Some rows over all panels. */

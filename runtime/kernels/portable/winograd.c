@@ -429,8 +429,9 @@ static bool accepts_transforming(const op_call *call, const rt_environment *envi
 }
 
 /* Bytes from beyond its own cache that each thread reads for a block: all transformed weights, if threads share tiles; otherwise those of its
- * filters, and V as far as others made it. */
+ * filters, and V as far as others made it. Windows along one axis have few. */
 static double bytes_of_each(const winograd *shape) {
+    if (shape->line >= 0) return 0;
     const double weights = (double)transformed_bytes(shape), threads = shape->threads,
                  entered = (double)shape->points * (double)shape->v_point * sizeof(float);
     return shape->shared ? weights : (weights + (threads - 1) * entered) / threads;
