@@ -117,6 +117,7 @@ AVX512 INLINE void make(const wide_tile *t, op_dtype stored, int rows, int panel
     const int64_t each = stored == OP_FLOAT ? sizeof(float) : sizeof(uint16_t), step = t->panel_step * each,
                   a_row = t->a_row, ahead = t->ahead, depth = t->depth;
     const int addresses = (rows + 2) / 3;
+    const bool asks = panels <= 2 && ahead != 0;
     const char *panel = t->panels;
     const float *a[ADDRESSES];
     __m512 sums[MOST_ROWS][MOST_PANELS];
@@ -125,9 +126,8 @@ AVX512 INLINE void make(const wide_tile *t, op_dtype stored, int rows, int panel
     const char *const end = panel + depth / STEPS * STEPS * RT_PANEL * each;
     const int64_t stretch = t->stretch * STEPS * RT_PANEL * each;
     while (panel < end) {
-        const char *const stop = end - panel > stretch ? panel + stretch : end;
-        if (panels <= 2 && ahead != 0)
-            ask_ahead((uintptr_t)panel + (uintptr_t)ahead, panels, step, STEPS * RT_PANEL * each);
+        const char *const stop = asks && end - panel > stretch ? panel + stretch : end;
+        if (asks) ask_ahead((uintptr_t)panel + (uintptr_t)ahead, panels, step, STEPS * RT_PANEL * each);
         do {
             /* Nothing else moves on: what is reached from these is not given registers that do, too. */
             __asm__("" : "+r"(panel));
@@ -223,7 +223,6 @@ static void set_ahead(const rt_tiles *tiles, wide_tile *t, int64_t pass, int64_t
     else if (!next) t->ahead = 0;
     else if (near) t->ahead = next - t->panels;
     else t->ahead = next - (const char *)tiles->panels + (pass - first) * STEPS * RT_PANEL * size;
-    if (!t->ahead) t->stretch = t->depth + 1; /* all of it at once */
 }
 
 /* Some rows over all panels. */
