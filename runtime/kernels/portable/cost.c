@@ -137,34 +137,42 @@ bool rt_winograd_is_predicted(double channels, double filters, const rt_environm
     return channels >= fewest && filters >= fewest;
 }
 
-/* The same on machines with AMX, in the measure of `wide`. Transformed weights of a network, four times the others, come from the cache that all
- * cores share, and what reads them ahead hides little: a layer of 14x14 took up to 4 times as long as by the rates above on two cores, up to
- * twice on one. */
+/* What multiplying takes, and reading weights, by the rates of the machine. */
+static double multiplied_seconds(const rt_winograd_work *work, const rates *of, double products) {
+    const double again = of == &wide && multiplies_by_halves() ? 2 * of->memory : of->memory;
+    const double weights =
+        work->weight_bytes <= of->far_bytes
+            ? work->blocks * work->weight_bytes / of->weights
+            : work->weight_bytes / of->memory + (work->blocks - 1) * work->weight_bytes / again;
+    const double longer = products > weights ? products : weights, shorter = products + weights - longer;
+    return longer + of->waited * shorter;
+}
+
+/* The same on machines with AMX. Transformed weights of a network, four times the others, come from the cache that all cores share, and what reads them
+ * ahead hides little: a layer of 14x14 took up to 4 times as long as by the rates above on two cores, up to twice on one. */
 static const struct {
     double weights;    /* bytes a second that one thread reads from there, or of tiles from other cores */
     double longer;     /* times all else */
     double kept_bytes; /* that a core keeps from one block to the next, where no other core makes tiles */
 } shared_cache = {.weights = 16e9, .longer = 1.1, .kept_bytes = 1 << 20};
 
+/* What each thread reads from there. */
+static double shared_seconds(const rt_winograd_work *work, double threads) {
+    const bool kept = threads <= 1 && work->each_bytes <= shared_cache.kept_bytes;
+    return (kept ? 1 : work->blocks) * work->each_bytes / shared_cache.weights;
+}
+
 double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *environment) {
     const rates *of = rates_of(environment);
     const double threads = environment->threads;
-    const double again = of == &wide && multiplies_by_halves() ? 2 * of->memory : of->memory;
     const double products = work->products / of->winograd / threads;
     const double moved =
         2 * work->transformed_bytes / (work->block_bytes <= of->near_bytes ? of->near : of->far);
-    const double transforms = work->windows / of->windows;
-    const double weights =
-        work->weight_bytes <= of->far_bytes
-            ? work->blocks * work->weight_bytes / of->weights
-            : work->weight_bytes / of->memory + (work->blocks - 1) * work->weight_bytes / again;
-    const double longer = products > weights ? products : weights, shorter = products + weights - longer;
-    const bool far_weights = of == &wide && work->each_bytes > 0 && rt_split_wanted(),
-               kept = threads <= 1 && work->each_bytes <= shared_cache.kept_bytes;
+    const double entered = (moved + work->windows / of->windows) / threads;
+    const bool far_weights = of == &wide && work->each_bytes > 0 && rt_split_wanted();
     const double seconds = far_weights
-                               ? shared_cache.longer * ((moved + transforms) / threads + products) +
-                                     (kept ? 1 : work->blocks) * work->each_bytes / shared_cache.weights
-                               : (moved + transforms) / threads + longer + of->waited * shorter;
+                               ? shared_cache.longer * (entered + products) + shared_seconds(work, threads)
+                               : entered + multiplied_seconds(work, of, products);
     const double least = work->weight_bytes / of->memory;
     return seconds > least ? seconds : least;
 }

@@ -71,9 +71,14 @@ static int64_t columns_of(const rt_split_shape *s, int64_t group) {
     return least(up(s->filters - group * PAIR, LANES), 2);
 }
 
-/* Of weights that are split and multiplied together. */
+/* That pass over all points at once, at most. */
+static int64_t steps_together(const rt_split_shape *s) {
+    return s->parted ? STEPS_TOGETHER : s->steps;
+}
+
+/* Of their weights, once they are split. */
 static int64_t b_bytes(const rt_split_shape *s) {
-    return (s->parted ? STEPS_TOGETHER : s->steps) * 2 * RT_SPLIT_TILE_BYTES;
+    return steps_together(s) * 2 * RT_SPLIT_TILE_BYTES;
 }
 
 /* That a thread holds: those that it multiplies, and those that it splits meanwhile, unless they are all. */
@@ -423,7 +428,7 @@ static portion find_portion(const split_job *job, int64_t group, int64_t step) {
     const rt_split_shape *s = job->shape;
     const int64_t columns = columns_of(s, group);
     return (portion){job->weights + (group * s->steps * 2 + step * columns) * RT_SPLIT_TILE_FLOATS,
-                     least(s->parted ? STEPS_TOGETHER : s->steps, s->steps - step), columns};
+                     least(steps_together(s), s->steps - step), columns};
 }
 
 /* Has the first memory hold the parts of this portion. */
