@@ -37,6 +37,7 @@ enum {
     MOST_GROWTH_DENOMINATOR = 4,
     SAVED_DENOMINATOR = 4, /* the part of what bands save of the arena that constants may add */
     GAPS_DENOMINATOR = 20, /* the part of the arena that choices may add as gaps */
+    KERNELS = 2,           /* that ask of what is in the weights of an application, at most */
     TRIALS = 6,            /* of the planner, until nothing is chosen that takes memory */
     TRIAL_WORK = 200000,   /* of a planner that searches */
     /* Bytes that one application on images of dynamic dimensions may take: as many as it reads and writes, or up to */
@@ -71,6 +72,13 @@ typedef struct packed_weights {
     ir_value *value;  /* NULL: chosen, not packed yet */
 } packed_weights;
 
+/* Whether the weights that a value has can be packed for a kernel. */
+typedef struct suited_weights {
+    size_t of; /* its id */
+    const rt_kernel *kernel;
+    bool suited;
+} suited_weights;
+
 typedef struct chooser {
     pass_context *context;
     base_arena arena;  /* of one node */
@@ -87,6 +95,8 @@ typedef struct chooser {
     const candidate **chosen; /* by node id; NULL: the node keeps its kernel */
     packed_weights *packed;
     size_t packed_count;
+    suited_weights *suited;
+    size_t suited_count;
 } chooser;
 
 /* ---- limits -------------------------------------------------------------------------------------------- */
@@ -259,6 +269,19 @@ static double seconds_of(chooser *c, const ir_node *node, const rt_kernel *kerne
     return *measured ? seconds : cost->seconds;
 }
 
+/* Whether the weights of an application can be packed for a kernel: asked once, as all of them are looked at. */
+static bool weights_suit(chooser *c, const ir_node *node, const rt_kernel *kernel, const op_call *call) {
+    const size_t of = ir_input(node, 1)->id.index;
+    op_tensor plain;
+    if (!kernel->suits) return true;
+    for (size_t i = 0; i < c->suited_count; i++)
+        if (c->suited[i].of == of && c->suited[i].kernel == kernel) return c->suited[i].suited;
+    const bool suited = unpacked_weights(c, node, call, &plain) == BASE_OK &&
+                        kernel->suits(call, &c->context->options->environment, 1, &plain);
+    c->suited[c->suited_count++] = (suited_weights){of, kernel, suited};
+    return suited;
+}
+
 /* How often the node runs in one run of the module, as far as that is certain. */
 static double runs_of(const ir_module *module, const ir_node *node) {
     double runs = 1;
@@ -295,7 +318,7 @@ static void try_kernels(chooser *c, ir_node *node, const rt_kernel *now, const o
             continue; /* its weights were packed when layouts were selected, or never */
         tried.cost.seconds = seconds_of(c, node, kernel, call, &tried.cost, &tried.measured);
         tried.measured &= now_measured;
-        if (tried.cost.seconds >= before) continue;
+        if (tried.cost.seconds >= before || !weights_suit(c, node, kernel, call)) continue;
         if (!open && !base_size_align(tried.cost.scratch_bytes, RT_ALIGNMENT, &tried.scratch)) continue;
         tried.step = tried.more =
             tried.cost.packed_bytes > now_bytes ? tried.cost.packed_bytes - now_bytes : 0;
@@ -628,7 +651,8 @@ base_status pass_choose_kernels(pass_context *context) {
     c.list = BASE_ARRAY(context->scratch, candidate, 2 * node_count); /* at most two for each */
     c.chosen = BASE_ARRAY(context->scratch, const candidate *, node_count);
     c.packed = BASE_ARRAY(context->scratch, packed_weights, 2 * node_count);
-    if (!c.graphs || !peaks || !c.free || !c.list || !c.chosen || !c.packed ||
+    c.suited = BASE_ARRAY(context->scratch, suited_weights, KERNELS * node_count);
+    if (!c.graphs || !peaks || !c.free || !c.list || !c.chosen || !c.packed || !c.suited ||
         !pass_region_peaks(memory, c.graphs, c.graph_count, context->scratch, peaks))
         return base_fail_memory(context->report);
     memory->least_arena_bytes = peaks[module->main->id.index];

@@ -90,6 +90,10 @@ struct rt_kernel {
     /* The way back: from what `pack` made to the row-major form, which has memory of its size. NULL where nothing needs it. */
     base_status (*unpack)(const op_call *call, const rt_environment *environment, uint32_t input,
                           const op_tensor *packed, void *row_major, base_report *report);
+    /* Whether these weights, constant input `input` in its row-major form, can be packed for it: asked before it is chosen by what it costs.
+     * NULL: all can. */
+    bool (*suits)(const op_call *call, const rt_environment *environment, uint32_t input,
+                  const op_tensor *plain);
     /* What the application would take with at most `scratch_limit` bytes of scratch. Its tensors lie as they are, but constant
      * weights (input 1), if they are packed, may be packed for another kernel. False: this kernel cannot run it, or nothing
      * is predicted. NULL: never. */

@@ -58,4 +58,16 @@ typedef struct rt_split_work {
 } rt_split_work;
 double rt_split_seconds(const rt_split_work *work, const rt_environment *environment);
 
+/* What a product in fixed point does (fixed_product.c). */
+typedef struct rt_fixed_work {
+    double products;     /* of floats, those included that are left out; of all threads */
+    double sums;         /* of digits, that become floats */
+    double split;        /* numbers that become digits, of all threads */
+    double band_bytes;   /* of digits that are in use at a time */
+    double weight_bytes; /* which every band reads */
+    double bands;        /* of a thread */
+    bool shared;         /* threads share out rows: each reads all weights */
+} rt_fixed_work;
+double rt_fixed_seconds(const rt_fixed_work *work, const rt_environment *environment);
+
 #endif

@@ -4,6 +4,7 @@
  */
 #include "passes/memory/tuning.h"
 #include "passes/passes.h"
+#include "runtime/kernels/portable/fixed_tiles.h"
 #include "tests/support/operators.h"
 #include "tests/support/support.h"
 #include <setjmp.h>
@@ -92,6 +93,43 @@ static void exact_arithmetic_keeps_kernels(void **unused) {
     assert_int_equal(count_kernels(c.module, "portable.convolution"), 3);
     assert_int_equal(c.memory->choice_count, 0);
     release(&c);
+}
+
+/* X W, whose weights are `size` times others after the first of each column. */
+static void compile_product(compiled *c, float size) {
+    enum { ROWS = 128, DEPTH = 256, COLUMNS = 256 };
+    *c = (compiled){.module = ir_module_new(NULL, "product")};
+    assert_non_null(c->module);
+    base_arena_init(&c->arena, NULL);
+    const op_type x_type = {.kind = OP_KIND_TENSOR, .dtype = OP_FLOAT, .shape = {2, {ROWS, DEPTH}}},
+                  w_type = {.kind = OP_KIND_TENSOR, .dtype = OP_FLOAT, .shape = {2, {DEPTH, COLUMNS}}};
+    ir_graph *graph = ir_graph_new(c->module, "main");
+    void *data;
+    ir_value *inputs[] = {
+        ir_graph_add_parameter(graph, "x", &x_type),
+        ir_constant_reserve(c->module, "w", &w_type, DEPTH * COLUMNS * sizeof(float), &data)};
+    assert_true(inputs[0] && inputs[1]);
+    for (int i = 0; i < DEPTH * COLUMNS; i++)
+        ((float *)data)[i] = (i < COLUMNS ? 1 : size) * (float)(i % 7 + 1) / 7;
+    ir_node *node = ir_node_new(graph, NULL, OP_MATMUL, "", "", (op_attributes){0}, 2, inputs);
+    assert_non_null(node);
+    assert_true(ir_graph_add_result(graph, ir_node_add_output(node, "y", &x_type)));
+    const pass_options options = {.arena_limit = 64u << 20, .environment = {.threads = 1}};
+    c->status = pass_pipeline_run(c->module, &options, &c->arena, &c->memory, &c->report);
+    assert_int_equal(c->status, BASE_OK);
+}
+
+/* A kernel that would lose bits of some weights is not chosen for these. */
+static void weights_have_to_suit(void **unused) {
+    (void)unused;
+    compiled fit, unfit;
+    if (!rt_fixed_wanted()) skip();
+    compile_product(&fit, 1);
+    compile_product(&unfit, 1e-6f);
+    assert_int_equal(count_kernels(fit.module, "portable.fixed_product"), 1);
+    assert_int_equal(count_kernels(unfit.module, "portable.fixed_product"), 0);
+    release(&fit);
+    release(&unfit);
 }
 
 static void memory_is_traded_for_time(void **unused) {
@@ -342,6 +380,7 @@ static void records_are_checked(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_arithmetic_keeps_kernels),
+        cmocka_unit_test(weights_have_to_suit),
         cmocka_unit_test(memory_is_traded_for_time),
         cmocka_unit_test(shared_weights_that_nobody_reads_any_more_do_not_count),
         cmocka_unit_test(limits_are_kept),

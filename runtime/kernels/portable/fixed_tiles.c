@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fixed_tiles.c: products of floats in tiles of bytes; see fixed_tiles.h. */
+#include "runtime/kernels/portable/fixed_tiles.h"
+#include "runtime/kernels/portable/byte_tiles.h"
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    TOP_BIT = 22,          /* of the largest integer of a block: digits hold up to 2^23 less one in 255 */
+    LEAST_EXPONENT = -104, /* of blocks: 2^TOP_BIT times its inverse is a float */
+    REST_BITS = 23,        /* by which what is left is multiplied: it is half of the last bit at most */
+    /* Bits below the largest number of a block: */
+    FINE_BITS = 13,        /* a smaller number of a row is small: it keeps ten bits or fewer */
+    COARSE = 16,           /* a row of which one in so many is small is coarse */
+    FINE_WEIGHT_BITS = 10, /* the same of weights */
+    UNFIT = 8
+};
+
+/* The largest number of a block is a little below 2^(exponent + 1), so that digits hold it. */
+static const float MARGIN = 1.004f;
+
+static uint32_t bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static float float_of(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static float power_of_two(int exponent) {
+    enum { BIAS = 127, MANTISSA = 23 };
+    return float_of((uint32_t)(exponent + BIAS) << MANTISSA);
+}
+
+static bool is_finite(float value) {
+    return fabsf(value) <= FLT_MAX;
+}
+
+/* By what numbers become integers, and by what sums of products are to be multiplied, where `largest` is the size of the largest number: products of two
+ * scales are 2^(e + f + 32), of which the exponents here have their halves. */
+typedef struct fixed_scale {
+    float up, down;
+} fixed_scale;
+
+static fixed_scale scale_of(float largest) {
+    enum { BIAS = 127, MANTISSA = 23, HALF = 16 };
+    if (largest == 0) return (fixed_scale){0, 0};
+    if (!is_finite(largest)) return (fixed_scale){0, NAN};
+    int exponent = (int)(bits_of(largest * MARGIN) >> MANTISSA) - BIAS;
+    if (exponent < LEAST_EXPONENT) exponent = LEAST_EXPONENT;
+    return (fixed_scale){power_of_two(TOP_BIT - exponent), power_of_two(exponent - TOP_BIT + HALF)};
+}
+
+/* ---- columns ------------------------------------------------------------------------------------------- */
+
+static float number_at(const rt_fixed_columns *columns, int64_t column, int64_t k) {
+    return columns->from[column * columns->step + k * columns->along] * columns->factor;
+}
+
+/* The size of the largest number of each column, by its bits: those of what is not finite are the largest. */
+static void find_largest(const rt_fixed_columns *columns, float *largest) {
+    enum { SIZE = 0x7FFFFFFF };
+    uint32_t most[RT_FIXED_COLUMNS] = {0};
+    for (int64_t k = 0; k < columns->depth; k++) {
+        for (int64_t j = 0; j < columns->count; j++) {
+            const uint32_t size = bits_of(number_at(columns, j, k)) & SIZE;
+            most[j] = size > most[j] ? size : most[j];
+        }
+    }
+    for (int64_t j = 0; j < columns->count; j++) largest[j] = float_of(most[j]);
+}
+
+bool rt_fixed_is_fit(const rt_fixed_columns *columns) {
+    float largest[RT_FIXED_COLUMNS], limit[RT_FIXED_COLUMNS];
+    int32_t small[RT_FIXED_COLUMNS] = {0};
+    find_largest(columns, largest);
+    for (int64_t j = 0; j < columns->count; j++) limit[j] = largest[j] * power_of_two(-FINE_WEIGHT_BITS);
+    for (int64_t k = 0; k < columns->depth; k++) {
+        for (int64_t j = 0; j < columns->count; j++) {
+            const float size = fabsf(number_at(columns, j, k));
+            small[j] += size > 0 && size < limit[j];
+        }
+    }
+    for (int64_t j = 0; j < columns->count; j++)
+        if (!is_finite(largest[j]) || small[j] * UNFIT > columns->depth) return false;
+    return true;
+}
+
+void rt_fixed_split_columns(const rt_fixed_columns *columns, char *to, float *scales) {
+    enum { QUAD = 4, DIGIT_BYTES = RT_FIXED_TILE_BYTES / RT_FIXED_DIGITS, BASE = 256, HALF = 128 };
+    float largest[RT_FIXED_COLUMNS];
+    find_largest(columns, largest);
+    for (int64_t column = 0; column < columns->count; column++) {
+        const fixed_scale scale = scale_of(largest[column]);
+        scales[column] = scale.down;
+        for (int64_t k = 0; k < columns->depth; k++) {
+            const int64_t step = k / RT_FIXED_STEP, row = k % RT_FIXED_STEP / QUAD;
+            char *at = to + step * RT_FIXED_TILE_BYTES + (row * RT_FIXED_COLUMNS + column) * QUAD + k % QUAD;
+            int32_t rest = (int32_t)lrintf(number_at(columns, column, k) * scale.up);
+            for (int digit = RT_FIXED_DIGITS - 1; digit >= 0; digit--) {
+                /* From -128 to 127. */
+                const int32_t low = (rest + HALF) & (BASE - 1);
+                at[digit * DIGIT_BYTES] = (char)(low - HALF);
+                rest = (rest - (low - HALF)) / BASE;
+            }
+        }
+    }
+}
+
+#if defined(RT_HAS_BYTE_TILES)
+#include "runtime/kernels/portable/lanes.h"
+
+#define WITH_FIXED_TILES __attribute__((target("amx-tile,amx-int8,avx512f,avx512bw,avx512vbmi")))
+#define ALWAYS static inline __attribute__((always_inline))
+
+/* ---- the machine --------------------------------------------------------------------------------------- */
+
+bool rt_fixed_wanted(void) {
+    /* Asked once, as searches ask very often. Threads may all ask, and get the same answer. */
+    static _Atomic int known; /* 0: not yet; 1: no; 2: yes */
+    int answer = known;
+    if (!answer) {
+        answer = __builtin_cpu_supports("avx512vbmi") && rt_tiles_are_here(RT_TILES_OF_BYTES) ? 2 : 1;
+        known = answer;
+    }
+    return answer == 2;
+}
+
+WITH_FIXED_TILES void rt_fixed_begin(int64_t rows) {
+    rt_tiles_setting made = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        made.row_bytes[i] = RT_TILE_BYTES;
+        made.rows[i] = i >= 4 && i <= 6 ? RT_TILE_ROWS : (uint8_t)rows;
+    }
+    rt_tiles_settle();
+    _tile_loadconfig(&made);
+    rt_tiles_settle();
+}
+
+WITH_FIXED_TILES void rt_fixed_end(void) {
+    _tile_release();
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------- */
+
+/* The bytes that are digit `digit` of 64 integers, whose sums with 128 in each byte are these. */
+WITH_FIXED_TILES ALWAYS __m512i digits_of(const __m512i *of, int digit) {
+    const __m512i places = _mm512_set_epi8(124, 120, 116, 112, 108, 104, 100, 96, 92, 88, 84, 80, 76, 72, 68,
+                                           64, 60, 56, 52, 48, 44, 40, 36, 32, 28, 24, 20, 16, 12, 8, 4, 0,
+                                           124, 120, 116, 112, 108, 104, 100, 96, 92, 88, 84, 80, 76, 72, 68,
+                                           64, 60, 56, 52, 48, 44, 40, 36, 32, 28, 24, 20, 16, 12, 8, 4, 0);
+    const __m512i at = _mm512_add_epi8(places, _mm512_set1_epi8((char)digit));
+    const __m512i low = _mm512_permutex2var_epi8(of[0], at, of[1]),
+                  high = _mm512_permutex2var_epi8(of[2], at, of[3]);
+    return _mm512_mask_mov_epi8(low, 0xFFFFFFFF00000000, high);
+}
+
+/* The digits of 64 integers of a row, the highest first. */
+WITH_FIXED_TILES ALWAYS void leave_digits(__m512i *of, char *to) {
+    const __m512i half = _mm512_set1_epi32(0x808080);
+    for (int i = 0; i < 4; i++) of[i] = _mm512_xor_si512(_mm512_add_epi32(of[i], half), half);
+    for (int digit = 0; digit < RT_FIXED_DIGITS; digit++)
+        _mm512_store_si512(to + digit * RT_TILE_SIZE, digits_of(of, RT_FIXED_DIGITS - 1 - digit));
+}
+
+/* Numbers [k, k + 16) of a row, those beyond its end as zeros. */
+WITH_FIXED_TILES ALWAYS __m512 numbers_at(const float *row, int64_t k, int64_t depth) {
+    if (k + 16 <= depth) return _mm512_loadu_ps(row + k);
+    return _mm512_maskz_loadu_ps(rt_first_lanes_16(depth > k ? depth - k : 0), row + k);
+}
+
+WITH_FIXED_TILES ALWAYS __m512i sizes_of(__m512 numbers) {
+    return _mm512_and_si512((__m512i)numbers, _mm512_set1_epi32(0x7FFFFFFF));
+}
+
+/* As bits, of which those of what is not finite are the largest. */
+WITH_FIXED_TILES ALWAYS float row_largest(const float *row, int64_t depth) {
+    __m512i most = _mm512_setzero_si512();
+    for (int64_t k = 0; k < depth; k += 16)
+        most = _mm512_max_epu32(most, sizes_of(numbers_at(row, k, depth)));
+    return float_of(_mm512_reduce_max_epu32(most));
+}
+
+/* Whether many numbers of a row are small beside the largest. */
+WITH_FIXED_TILES ALWAYS bool is_coarse(const float *row, int64_t depth, float largest) {
+    const __m512i one = _mm512_set1_epi32(1),
+                  limit = _mm512_set1_epi32((int)bits_of(largest * power_of_two(-FINE_BITS)));
+    __m512i small = _mm512_setzero_si512();
+    for (int64_t k = 0; k < depth; k += 16) {
+        /* Zeros are none of them: less 1, they are the largest. */
+        const __m512i below = _mm512_sub_epi32(sizes_of(numbers_at(row, k, depth)), one);
+        small = _mm512_mask_add_epi32(small, _mm512_cmplt_epu32_mask(below, limit), small, one);
+    }
+    return (int64_t)_mm512_reduce_add_epi32(small) * COARSE > depth;
+}
+
+/* Zeros for the rows that are not there. */
+static void clear_rows(const rt_fixed_rows *rows) {
+    const int64_t steps = (rows->depth + RT_FIXED_STEP - 1) / RT_FIXED_STEP;
+    char *to = rows->to + rows->count * RT_TILE_BYTES;
+    if (rows->count == RT_FIXED_ROWS) return;
+    for (int64_t i = 0; i < steps * RT_FIXED_DIGITS; i++, to += RT_TILE_SIZE)
+        memset(to, 0, (size_t)((RT_FIXED_ROWS - rows->count) * RT_TILE_BYTES));
+    for (int64_t i = rows->count; i < RT_FIXED_ROWS; i++) rows->scales[i] = 0;
+}
+
+WITH_FIXED_TILES bool rt_fixed_split_rows(const rt_fixed_rows *rows) {
+    bool coarse = false;
+    for (int64_t i = 0; i < rows->count; i++) {
+        const float *row = rows->from + i * rows->step;
+        const float largest = row_largest(row, rows->depth);
+        const fixed_scale scale = scale_of(largest);
+        const __m512 up = _mm512_set1_ps(scale.up);
+        char *to = rows->to + i * RT_TILE_BYTES;
+        rows->scales[i] = scale.down;
+        coarse |= scale.up > 0 && is_coarse(row, rows->depth, largest);
+        for (int64_t k = 0; k < rows->depth; k += RT_FIXED_STEP, to += RT_FIXED_TILE_BYTES) {
+            __m512i of[4];
+            for (int j = 0; j < 4; j++)
+                of[j] = _mm512_cvtps_epi32(numbers_at(row, k + 16 * j, rows->depth) * up);
+            leave_digits(of, to);
+        }
+    }
+    clear_rows(rows);
+    return coarse;
+}
+
+/* What the integer next to a number leaves of it, as an integer. */
+WITH_FIXED_TILES ALWAYS __m512i rest_of(__m512 number) {
+    const __m512 nearest = _mm512_cvtepi32_ps(_mm512_cvtps_epi32(number));
+    return _mm512_cvtps_epi32((number - nearest) * _mm512_set1_ps(1 << REST_BITS));
+}
+
+WITH_FIXED_TILES void rt_fixed_split_rest(const rt_fixed_rows *rows) {
+    for (int64_t i = 0; i < rows->count; i++) {
+        const float *row = rows->from + i * rows->step;
+        const float largest = row_largest(row, rows->depth);
+        const fixed_scale scale = scale_of(largest);
+        const bool coarse = scale.up > 0 && is_coarse(row, rows->depth, largest);
+        const __m512 up = _mm512_set1_ps(scale.up);
+        char *to = rows->to + i * RT_TILE_BYTES;
+        rows->scales[i] = coarse ? scale.down * power_of_two(-REST_BITS) : 0;
+        for (int64_t k = 0; k < rows->depth; k += RT_FIXED_STEP, to += RT_FIXED_TILE_BYTES) {
+            __m512i of[4] = {0};
+            for (int j = 0; j < 4 && coarse; j++)
+                of[j] = rest_of(numbers_at(row, k + 16 * j, rows->depth) * up);
+            leave_digits(of, to);
+        }
+    }
+    clear_rows(rows);
+}
+
+/* ---- tiles --------------------------------------------------------------------------------------------- */
+
+/* Lines that are asked for meanwhile. */
+typedef struct lines_ahead {
+    const char *next, *end;
+    int64_t bytes; /* at a time */
+} lines_ahead;
+
+ALWAYS void ask_for(lines_ahead *ahead) {
+    const char *end = ahead->next + ahead->bytes;
+    if (end > ahead->end) end = ahead->end;
+    for (; ahead->next < end; ahead->next += RT_TILE_BYTES) __builtin_prefetch(ahead->next, 0, 2);
+}
+
+/* One tile of sums of each level, the highest first, in tiles 0 to 3. Columns are tiles 4 to 6, rows 7. */
+WITH_FIXED_TILES ALWAYS void multiply(const char *a, const char *b, int64_t steps, lines_ahead *ahead,
+                                      int32_t *sums) {
+    enum { DIGIT = RT_TILE_SIZE, LEVEL = RT_FIXED_ROWS * RT_FIXED_COLUMNS };
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int64_t k = 0; k < steps; k++, a += RT_FIXED_TILE_BYTES, b += RT_FIXED_TILE_BYTES) {
+        _tile_loadd(7, a, RT_TILE_BYTES);
+        _tile_loadd(4, b, RT_TILE_BYTES);
+        _tile_dpbssd(0, 7, 4);
+        ask_for(ahead);
+        _tile_loadd(5, b + DIGIT, RT_TILE_BYTES);
+        _tile_dpbssd(1, 7, 5);
+        ask_for(ahead);
+        _tile_loadd(6, b + 2 * DIGIT, RT_TILE_BYTES);
+        _tile_dpbssd(2, 7, 6);
+        ask_for(ahead);
+        _tile_loadd(7, a + DIGIT, RT_TILE_BYTES);
+        _tile_dpbssd(1, 7, 4);
+        ask_for(ahead);
+        _tile_dpbssd(2, 7, 5);
+        ask_for(ahead);
+        _tile_dpbssd(3, 7, 6);
+        ask_for(ahead);
+        _tile_loadd(7, a + 2 * DIGIT, RT_TILE_BYTES);
+        _tile_dpbssd(2, 7, 4);
+        ask_for(ahead);
+        _tile_dpbssd(3, 7, 5);
+        ask_for(ahead);
+    }
+    _tile_stored(0, sums, RT_TILE_BYTES);
+    _tile_stored(1, sums + LEVEL, RT_TILE_BYTES);
+    _tile_stored(2, sums + 2 * LEVEL, RT_TILE_BYTES);
+    _tile_stored(3, sums + 3 * LEVEL, RT_TILE_BYTES);
+}
+
+/* The sums of four levels as floats, by the scales. */
+WITH_FIXED_TILES ALWAYS void leave_sums(const int32_t *sums, int64_t rows, const float *a_scales,
+                                        const float *b_scales, float *c, bool add) {
+    enum { LEVEL = RT_FIXED_ROWS * RT_FIXED_COLUMNS };
+    const __m512 digit = _mm512_set1_ps(1.0f / 256), columns = _mm512_loadu_ps(b_scales);
+    for (int64_t i = 0; i < rows; i++, sums += RT_FIXED_COLUMNS, c += RT_FIXED_PAIR) {
+        __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(sums + 3 * LEVEL));
+        sum = _mm512_fmadd_ps(sum, digit, _mm512_cvtepi32_ps(_mm512_load_si512(sums + 2 * LEVEL)));
+        sum = _mm512_fmadd_ps(sum, digit, _mm512_cvtepi32_ps(_mm512_load_si512(sums + LEVEL)));
+        sum = _mm512_fmadd_ps(sum, digit, _mm512_cvtepi32_ps(_mm512_load_si512(sums)));
+        const __m512 scale = columns * _mm512_set1_ps(a_scales[i]);
+        _mm512_store_ps(c, add ? _mm512_fmadd_ps(sum, scale, _mm512_load_ps(c)) : _mm512_mul_ps(sum, scale));
+    }
+}
+
+WITH_FIXED_TILES void rt_fixed_multiply(const rt_fixed_tiles *of) {
+    lines_ahead ahead = {
+        .next = of->next, .end = of->next + of->lines * RT_TILE_BYTES, .bytes = of->each * RT_TILE_BYTES};
+    rt_tiles_settle();
+    for (int64_t i = 0; i < (of->wide ? 2 : 1); i++) {
+        int32_t *sums = of->sums + i * RT_FIXED_SUMS;
+        multiply(of->a, of->b + i * of->steps * RT_FIXED_TILE_BYTES, of->steps, &ahead, sums);
+        rt_tiles_settle();
+        leave_sums(sums, of->rows, of->a_scales, of->b_scales + i * RT_FIXED_COLUMNS,
+                   of->c + i * RT_FIXED_COLUMNS, of->add);
+    }
+    rt_tiles_settle();
+}
+
+#else
+
+bool rt_fixed_wanted(void) {
+    return false;
+}
+
+void rt_fixed_begin(int64_t rows) {
+    (void)rows;
+}
+
+void rt_fixed_end(void) {}
+
+bool rt_fixed_split_rows(const rt_fixed_rows *rows) {
+    (void)rows;
+    return false;
+}
+
+void rt_fixed_split_rest(const rt_fixed_rows *rows) {
+    (void)rows;
+}
+
+void rt_fixed_multiply(const rt_fixed_tiles *tiles) {
+    (void)tiles;
+}
+
+#endif

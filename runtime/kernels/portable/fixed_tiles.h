@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fixed_tiles.h: products of floats in tiles of bytes, as AMX has them: in fixed point.
+ *
+ * What is multiplied together, up to 256 numbers of a row or of a column (a block), is integers of 24 bits times one power of two, such that the largest
+ * of them fills the bits. An integer is three digits to the base 256, each of which has a sign:
+ *
+ *     x = 2^e (2^16 x2 + 2^8 x1 + x0)        w = 2^f (2^16 w2 + 2^8 w1 + w0)
+ *     x w = 2^(e + f) (2^32 x2 w2 + 2^24 (x2 w1 + x1 w2) + 2^16 (x2 w0 + x1 w1 + x0 w2) + 2^8 (x1 w0 + x0 w1))
+ *
+ * without x0 w0, which is below the last bit. Sums of products of digits are exact, those of the four powers apart; each block gives one float, and sums
+ * of blocks are floats. A number that is much smaller than the largest of its block has fewer bits. A block of a row with many such numbers is
+ * `coarse`: what its 24 bits leave is a second block, of another power of two, which is multiplied too. Weights with many such numbers are not fit for
+ * this form.
+ *
+ * Eight products of digits for one of floats, each of which goes 32 times as fast as with AVX-512. Rows with numbers that are not finite give NaN.
+ *
+ * The source of the form: Ootomo, Ozaki and Yokota, "DGEMM on Integer Matrix Multiplication Unit", 2024.
+ *
+ * For fixed_product.c.
+ */
+#ifndef OURO_FIXED_TILES_H
+#define OURO_FIXED_TILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    RT_FIXED_DIGITS = 3,
+    RT_FIXED_LEVELS = 4, /* powers of two whose sums are kept apart */
+    RT_FIXED_STEP = 64,  /* numbers of a row that are multiplied in one step */
+    RT_FIXED_STEPS = 4,  /* of a block, at most */
+    RT_FIXED_DEPTH = RT_FIXED_STEPS * RT_FIXED_STEP,
+    RT_FIXED_ROWS = 16,    /* of a tile, at most */
+    RT_FIXED_COLUMNS = 16, /* of a tile */
+    RT_FIXED_PAIR = 2 * RT_FIXED_COLUMNS,
+    /* Bytes of the digits of a tile in one step, of rows and of columns: the highest digit of all, then the others. */
+    RT_FIXED_TILE_BYTES = RT_FIXED_DIGITS * 1024,
+    RT_FIXED_SUMS = RT_FIXED_LEVELS * RT_FIXED_ROWS * RT_FIXED_COLUMNS
+};
+
+/* Whether this machine has such tiles; asks the system for leave to use them. Any thread. */
+bool rt_fixed_wanted(void);
+
+/* Tiles of the calling thread for `rows` rows, 16 at most; and no more tiles, so that the system need not save them. */
+void rt_fixed_begin(int64_t rows);
+void rt_fixed_end(void);
+
+/* A block of some rows. */
+typedef struct rt_fixed_rows {
+    const float *from;
+    int64_t step;  /* numbers from one row to the next */
+    int64_t count; /* of rows, RT_FIXED_ROWS at most */
+    int64_t depth; /* numbers of a row, RT_FIXED_DEPTH at most */
+    char *to;      /* RT_FIXED_TILE_BYTES a step, aligned to 64; what no row fills becomes zeros */
+    float *
+        scales; /* RT_FIXED_ROWS: by which the sums of products of each row are to be multiplied, beside those of the columns */
+} rt_fixed_rows;
+/* Digits and scales of the rows. True: one of them is coarse. */
+bool rt_fixed_split_rows(const rt_fixed_rows *rows);
+/* The same of what that leaves of coarse rows; zeros of the others. */
+void rt_fixed_split_rest(const rt_fixed_rows *rows);
+
+/* A block of some columns, as a model has them. */
+typedef struct rt_fixed_columns {
+    const float *from;
+    int64_t along, step; /* numbers from one of a column to the next; from one column to the next */
+    int64_t count;       /* of columns, RT_FIXED_COLUMNS at most */
+    int64_t depth;
+    float factor; /* of all */
+} rt_fixed_columns;
+/* Whether they are finite, and few numbers of each are much smaller than its largest. */
+bool rt_fixed_is_fit(const rt_fixed_columns *columns);
+/* Their digits, RT_FIXED_TILE_BYTES a step, and scales, RT_FIXED_COLUMNS; into zeroed memory. */
+void rt_fixed_split_columns(const rt_fixed_columns *columns, char *to, float *scales);
+
+/* C = A B, or C + A B: one tile of rows, by one or two of columns, which lie after each other. */
+typedef struct rt_fixed_tiles {
+    const char *a, *b; /* digits */
+    const float *a_scales, *b_scales;
+    int64_t rows;  /* of the tile, as in rt_fixed_begin */
+    int64_t steps; /* of the block */
+    bool wide;     /* two tiles of columns */
+    float *c;      /* rows of RT_FIXED_PAIR numbers, aligned to 64 */
+    bool add;
+    int32_t *sums; /* memory for 2 * RT_FIXED_SUMS, aligned to 64 */
+    /* What is multiplied next, so many lines of a cache, which are asked for meanwhile, `each` at a time, RT_FIXED_PRODUCTS times a step of each
+     * tile of columns. */
+    const char *next;
+    int64_t lines, each;
+} rt_fixed_tiles;
+enum { RT_FIXED_PRODUCTS = 8 };
+void rt_fixed_multiply(const rt_fixed_tiles *tiles);
+
+#endif
