@@ -167,6 +167,32 @@ static bool note_live(const pass_context *context, ir_graph *const *graphs, size
 
 /* ---- candidates ---------------------------------------------------------------------------------------- */
 
+/* By a constant matrix, packed or not. */
+static bool is_product(const ir_node *node) {
+    const ir_value *weights = node->input_count > 1 ? ir_input(node, 1) : NULL;
+    return (node->code == OP_MATMUL || node->code == OP_GEMM) && weights && weights->constant &&
+           weights->type.shape.rank == 2;
+}
+
+/* Gives a product of constant weights a number of rows: one image, and so many of all else whose number is open; as many where the weights of the network come
+ * from afar, as fewer take no longer then. */
+static bool settle_rows(chooser *c, op_call *call) {
+    enum { SOME_ROWS = 32, NEAR_BYTES = 4 << 20 };
+    op_tensor *inputs = BASE_ARRAY(&c->arena, op_tensor, call->input_count),
+              *output = BASE_NEW(&c->arena, op_tensor);
+    if (!inputs || !output) return false;
+    memcpy(inputs, call->inputs, call->input_count * sizeof *inputs);
+    *output = call->outputs[0];
+    op_shape *x = &inputs[0].type.shape, *y = &output->type.shape;
+    for (int32_t i = 0; i < x->rank - 1; i++)
+        if (x->dims[i] < 0) x->dims[i] = i > 0 || c->constants > NEAR_BYTES ? SOME_ROWS : 1;
+    call->inputs = inputs;
+    call->outputs = output;
+    if (x->rank < 2 || !op_shape_known(x) || y->rank != x->rank || y->dims[y->rank - 1] < 0) return false;
+    memcpy(y->dims, x->dims, (size_t)(x->rank - 1) * sizeof *x->dims);
+    return true;
+}
+
 /* Gives dynamic dimensions of images numbers. False: they cannot be known by numbers, or change too often: those that have a name are the same
  * in all iterations of a loop. */
 static bool settle_extents(chooser *c, const ir_node *node, op_call *call, bool *open) {
@@ -176,6 +202,7 @@ static bool settle_extents(chooser *c, const ir_node *node, op_call *call, bool 
     for (uint32_t i = 0; i < call->input_count && node->graph != c->context->module->main; i++)
         if (call->inputs[i].type.dtype != OP_NONE && !op_shape_named(&call->inputs[i].type.shape))
             return false;
+    if (is_product(node)) return settle_rows(c, call);
     return call->inputs[0].type.shape.rank > 2 && pass_example_image(call, &c->arena);
 }
 
@@ -197,7 +224,12 @@ static size_t open_scratch(const chooser *c, const op_call *call) {
 static bool estimate(const chooser *c, const ir_node *node, const rt_kernel *kernel, const op_call *call,
                      bool open, rt_cost *cost) {
     const rt_environment *environment = &c->context->options->environment;
-    if (open) return kernel->estimate(call, environment, open_scratch(c, call), cost) && !cost->known_only;
+    if (open) {
+        if (!kernel->estimate(call, environment, open_scratch(c, call), cost) || cost->known_only)
+            return false;
+        if (is_product(node)) cost->blocks = 0; /* the kernel sees how many rows there are */
+        return true;
+    }
     const size_t most = c->free[node->id.index], within = most > c->growth ? most - c->growth : 0;
     rt_cost larger;
     const bool fits = kernel->estimate(call, environment, within, cost);

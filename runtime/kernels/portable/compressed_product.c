@@ -5,6 +5,7 @@
  * The results are those of packed_product.c, to the last bit: weights are what they were, and sums are added in the same order. One
  * row reads codes into registers. Of several, some panels become floats, a part of the depth at a time, which tiles then walk.
  */
+#include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/float_codes.h"
 #include "runtime/kernels/portable/packed_product.h"
 #include <string.h>
@@ -59,6 +60,39 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
     const rt_code_matrix matrix = matrix_of(&product, source->data);
     rt_codes_pack(&matrix, call->inputs[1].type.packed_bytes - MARK_BYTES, packed);
     return BASE_OK;
+}
+
+/* What `pack` did, back. */
+static base_status unpack(const op_call *call, const rt_environment *environment, uint32_t input,
+                          const op_tensor *packed, void *row_major, base_report *report) {
+    rt_packed_product product;
+    float *to = row_major;
+    if (input != 1 || !read_product(call, &product) || !accepts(call, environment))
+        return base_fail(report, BASE_INVALID, "input %u of this product is not in codes", input);
+    const rt_codes codes =
+        rt_codes_view(product.depth, product.columns, packed->bytes - MARK_BYTES, packed->data);
+    for (int64_t column = 0; column < product.columns; column += RT_PANEL) {
+        const int64_t rest = product.columns - column, width = rest < RT_PANEL ? rest : RT_PANEL;
+        for (int64_t from = 0; from < product.depth; from += BLOCK_DEPTH) {
+            _Alignas(RT_ALIGNMENT) float weights[BLOCK_DEPTH * RT_PANEL];
+            const int64_t depth = product.depth - from < BLOCK_DEPTH ? product.depth - from : BLOCK_DEPTH;
+            rt_codes_decode(&codes, column / RT_PANEL, from, depth, weights);
+            for (int64_t k = 0; k < depth; k++)
+                for (int64_t j = 0; j < width; j++)
+                    to[(from + k) * product.b_depth + (column + j) * product.b_column] =
+                        weights[k * RT_PANEL + j];
+        }
+    }
+    return BASE_OK;
+}
+
+static bool estimate(const op_call *call, const rt_environment *environment, size_t scratch_limit,
+                     rt_cost *cost) {
+    (void)scratch_limit;
+    if (!accepts(call, environment)) return false;
+    const size_t bytes = call->inputs[1].type.packed_bytes;
+    *cost = (rt_cost){.seconds = rt_distant_seconds((double)bytes, environment), .packed_bytes = bytes};
+    return true;
 }
 
 typedef struct compressed {
@@ -155,4 +189,6 @@ const rt_kernel rt_kernel_compressed_product = {.name = "portable.compressed_pro
                                                 .accepts = accepts,
                                                 .prefer = prefer,
                                                 .pack = pack,
+                                                .unpack = unpack,
+                                                .estimate = estimate,
                                                 .prepare = prepare};

@@ -227,29 +227,42 @@ double rt_split_seconds(const rt_split_work *work, const rt_environment *environ
     return (longer + (distant ? 1 : split.waited) * shorter) * within;
 }
 
-/* In the measure of `wide`, on the same machines: */
+/* On the same machines, as measured, with vectors at the rate that they have there: */
 static const struct {
-    double products;   /* a second */
-    double sums;       /* a second */
-    double split;      /* numbers a second that become digits */
-    double near_bytes; /* of digits that a near cache holds: more of them come from afar for each pair of columns */
-    double far;        /* times the products, then */
-    double memory;     /* bytes of weights a second that one thread reads */
-    double waited;     /* the part of the shorter of both, reading weights and all else, that the other does not hide */
-} fixed = {.products = 280e9,
-           .sums = 20e9,
-           .split = 8e9,
+    double step, row;    /* seconds of a step of a tile by a tile; more of them for each row */
+    double sums;         /* of sums of digits that become floats, a tile of them */
+    double split;        /* numbers a second that become digits */
+    double near_bytes;   /* that a near cache holds: of digits, of weights */
+    double again;        /* times multiplying, where it does not hold the digits */
+    double near, far;    /* bytes of weights a second that one thread reads from there, from the cache that all cores share */
+    double distant;      /* and from memory */
+    double waited;       /* the part of the shorter of both, reading weights and all else, that the other does not hide */
+    double vectors;      /* products a second */
+} fixed = {.step = 9e-9,
+           .row = 1.9e-9,
+           .sums = 100e-9,
+           .split = 6e9,
            .near_bytes = 1200 << 10,
-           .far = 1.2,
-           .memory = 30e9,
-           .waited = 0.25};
+           .again = 1.2,
+           .near = 150e9,
+           .far = 30e9,
+           .distant = 12e9,
+           .waited = 0.35,
+           .vectors = 85e9};
 
 double rt_fixed_seconds(const rt_fixed_work *work, const rt_environment *environment) {
     const double threads = environment->threads;
-    const double multiplied =
-        work->products / fixed.products * (work->band_bytes > fixed.near_bytes ? fixed.far : 1);
-    const double computed = (multiplied + work->sums / fixed.sums + work->split / fixed.split) / threads;
-    const double weights = work->bands * work->weight_bytes / fixed.memory / (work->shared ? 1 : threads);
+    const double steps = work->steps * (fixed.step + work->rows * fixed.row) + work->sums * fixed.sums,
+                 again = work->band_bytes > fixed.near_bytes ? fixed.again : 1;
+    const double computed = (steps * again + work->split / fixed.split) / threads;
+    const double rate = work->distant                           ? fixed.distant
+                        : work->weight_bytes > fixed.near_bytes ? fixed.far
+                                                                : fixed.near;
+    const double weights = work->bands * work->weight_bytes / rate / (work->shared ? 1 : threads);
     const double longer = computed > weights ? computed : weights, shorter = computed + weights - longer;
-    return longer + fixed.waited * shorter;
+    return (longer + fixed.waited * shorter) * fixed.vectors / wide.direct;
+}
+
+double rt_distant_seconds(double bytes, const rt_environment *environment) {
+    return bytes / fixed.distant / environment->threads * fixed.vectors / wide.direct;
 }

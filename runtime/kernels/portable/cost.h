@@ -60,14 +60,19 @@ double rt_split_seconds(const rt_split_work *work, const rt_environment *environ
 
 /* What a product in fixed point does (fixed_product.c). */
 typedef struct rt_fixed_work {
-    double products;     /* of floats, those included that are left out; of all threads */
-    double sums;         /* of digits, that become floats */
+    double steps;        /* of a tile of rows by one of columns, of all threads */
+    double sums;         /* tiles of them, over all blocks of the depth */
+    double rows;         /* of a tile */
     double split;        /* numbers that become digits, of all threads */
     double band_bytes;   /* of digits that are in use at a time */
     double weight_bytes; /* which every band reads */
     double bands;        /* of a thread */
     bool shared;         /* threads share out rows: each reads all weights */
+    bool distant;        /* weights come from memory in each run */
 } rt_fixed_work;
 double rt_fixed_seconds(const rt_fixed_work *work, const rt_environment *environment);
+
+/* What it takes to read weights that come from memory in each run. */
+double rt_distant_seconds(double bytes, const rt_environment *environment);
 
 #endif

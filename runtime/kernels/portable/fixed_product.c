@@ -2,7 +2,7 @@
 /* fixed_product.c: MatMul and Gemm of many rows in float with a constant right matrix, in fixed point in tiles of bytes (fixed_tiles.h), on machines that
  * have such tiles. Chosen by what it costs, in place of portable.packed_product.
  *
- *     weights[pair][block]      for 32 columns after 32 others, for 256 of the depth after 256 others: 32 scales, then digits of two tiles
+ *     weights[pair][block]      for 32 columns after 32 others, for 256 of the depth after 256 others: scales, sums of digits, digits of two tiles
  *
  * A thread has rows or columns of its own, as in packed_product.c. It takes its rows in bands (ouro.blocks), whose digits it makes once, in scratch; they
  * stay in a near cache while all columns pass over them, and a block of weights stays in the nearest while all rows of the band do. Blocks that come next
@@ -18,12 +18,14 @@
 
 enum {
     PAIR = RT_FIXED_PAIR,
-    FEWEST_ROWS = 24, /* fewer wait for the weights */
+    FEWEST_ROWS = 8, /* fewer take as long as their weights, unless these come from memory */
+    OPEN_ROWS = 128, /* of a band, where it is a run that knows how many rows there are */
     FEWEST_COLUMNS = 16,
     FEWEST_DEPTH = 32,
     MOST_BANDS = 4096,
     LINE = 64, /* bytes of a cache */
     SCALES = PAIR * sizeof(float),
+    HEAD = SCALES + RT_FIXED_DIGITS * PAIR * sizeof(int32_t), /* of the weights of a block */
     /* After the weights. What other kernels pack is a multiple of RT_ALIGNMENT: that tells these weights from those. */
     MARK_BYTES = RT_ALIGNMENT / 2
 };
@@ -35,6 +37,7 @@ typedef struct fixed_shape {
     int64_t pairs;         /* of tiles of columns */
     bool limits;           /* the activation is done with these: */
     float low, high;
+    bool distant;                        /* weights come from memory in each run: "ouro.weights_bits" */
     int64_t part_rows, bands, band_rows; /* of a thread at most; into which it cuts them; of such a band */
 } fixed_shape;
 
@@ -76,8 +79,8 @@ static int64_t columns_of(const fixed_shape *s, int64_t pair) {
 /* Where the weights of a block of a pair begin. */
 static int64_t weights_at(const fixed_shape *s, int64_t pair, int64_t block) {
     enum { TILES = 2 };
-    const int64_t before = pair * (s->blocks * SCALES + s->steps * TILES * RT_FIXED_TILE_BYTES);
-    return before + block * SCALES + first_step(s, block) * columns_of(s, pair) * RT_FIXED_TILE_BYTES;
+    const int64_t before = pair * (s->blocks * HEAD + s->steps * TILES * RT_FIXED_TILE_BYTES);
+    return before + block * HEAD + first_step(s, block) * columns_of(s, pair) * RT_FIXED_TILE_BYTES;
 }
 
 static size_t packed_bytes(const fixed_shape *s) {
@@ -91,15 +94,18 @@ typedef struct own_layout {
 } own_layout;
 
 static own_layout layout_of(const fixed_shape *s) {
-    const int64_t tiles = tiles_of(s->band_rows), line = RT_FIXED_ROWS * (int64_t)sizeof(float);
+    const bool alone = s->band_rows == 1;
+    const int64_t tiles = tiles_of(s->band_rows), rows = alone ? 1 : RT_FIXED_ROWS,
+                  step = alone ? RT_FIXED_ROW_BYTES : RT_FIXED_TILE_BYTES,
+                  scales = RT_FIXED_ROWS * (int64_t)sizeof(float);
     own_layout at;
-    at.scales = tiles * s->steps * RT_FIXED_TILE_BYTES;
-    at.coarse = at.scales + s->blocks * tiles * line;
+    at.scales = tiles * s->steps * step;
+    at.coarse = at.scales + s->blocks * tiles * scales;
     at.rest = at.coarse + up(s->blocks * tiles, LINE) * LINE;
-    at.rest_scales = at.rest + RT_FIXED_STEPS * RT_FIXED_TILE_BYTES;
-    at.sums = at.rest_scales + line;
-    at.c = at.sums + 2 * RT_FIXED_SUMS * (int64_t)sizeof(int32_t);
-    at.end = at.c + tiles * RT_FIXED_ROWS * PAIR * (int64_t)sizeof(float);
+    at.rest_scales = at.rest + RT_FIXED_STEPS * step;
+    at.sums = at.rest_scales + scales;
+    at.c = at.sums + (alone ? 0 : 2 * RT_FIXED_SUMS * (int64_t)sizeof(int32_t));
+    at.end = at.c + tiles * rows * PAIR * (int64_t)sizeof(float);
     return at;
 }
 
@@ -110,12 +116,13 @@ static size_t scratch_bytes(const fixed_shape *s) {
 /* Cuts the rows of each thread into so many bands. */
 static void set_bands(fixed_shape *s, int64_t bands) {
     s->bands = bands;
-    s->band_rows = up(s->part_rows, bands);
+    s->band_rows = bands > 0 ? up(s->part_rows, bands) : 0;
 }
 
 static bool fits(const fixed_shape *s) {
     size_t bytes, more;
-    return base_size_multiply((size_t)(s->product.rows + RT_FIXED_ROWS), (size_t)(s->steps + 1), &bytes) &&
+    const int64_t rows = s->product.rows < 0 ? 0 : s->product.rows;
+    return base_size_multiply((size_t)(rows + RT_FIXED_ROWS), (size_t)(s->steps + 1), &bytes) &&
            base_size_multiply(bytes, (size_t)(s->threads + 1) * RT_FIXED_TILE_BYTES, &bytes) &&
            base_size_multiply((size_t)(s->pairs + 1) * PAIR, (size_t)(s->steps + 1), &more) &&
            base_size_multiply(more, RT_FIXED_TILE_BYTES, &more) && bytes < SIZE_MAX / 4 &&
@@ -124,12 +131,12 @@ static bool fits(const fixed_shape *s) {
 
 static bool read_shape(const op_call *call, const rt_environment *environment, fixed_shape *s) {
     rt_packed_product *product = &s->product;
-    const int64_t bands = op_attribute_integer(&call->attributes, "ouro.blocks", 1);
+    const int64_t bands = op_attribute_integer(&call->attributes, "ouro.blocks", 0);
     *s = (fixed_shape){.threads = environment->threads > 0 ? environment->threads : 1};
-    if (!rt_has_wide_vectors(environment) || !rt_fixed_wanted() || bands < 1 || bands > MOST_BANDS)
+    if (!rt_has_wide_vectors(environment) || !rt_fixed_wanted() || bands < 0 || bands > MOST_BANDS)
         return false;
     if (!rt_packed_product_read(call, product) || product->dtype != OP_FLOAT || product->stored != OP_FLOAT ||
-        product->rows < FEWEST_ROWS || product->columns < FEWEST_COLUMNS || product->depth < FEWEST_DEPTH)
+        product->columns < FEWEST_COLUMNS || product->depth < FEWEST_DEPTH)
         return false;
     if (product->bias == RT_BIAS_ONE || (product->bias == RT_BIAS_COLUMNS && product->beta != 1))
         return false;
@@ -137,12 +144,13 @@ static bool read_shape(const op_call *call, const rt_environment *environment, f
     s->blocks = up(s->steps, RT_FIXED_STEPS);
     s->pairs = up(product->columns, PAIR);
     s->limits = rt_activation_limits(&product->activation, &s->low, &s->high);
-    for (int i = 0; i < s->threads; i++) {
+    s->distant = op_attribute_integer(&call->attributes, "ouro.weights_bits", 0) != 0;
+    for (int i = 0; i < s->threads && product->rows > 0; i++) {
         const rt_packed_part part = rt_packed_product_part(product, i, s->threads);
         if (part.rows > s->part_rows) s->part_rows = part.rows;
     }
     if (!fits(s)) return false;
-    set_bands(s, bands);
+    set_bands(s, bands ? bands : up(s->part_rows, OPEN_ROWS));
     return true;
 }
 
@@ -162,25 +170,27 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
 static rt_fixed_work work_of(const fixed_shape *s) {
     const rt_packed_product *product = &s->product;
     const bool shared = s->part_rows < product->rows; /* rows are dealt out, and not columns */
-    const int64_t tiles = tiles_of(s->band_rows), rows = tiles * tile_rows(s->band_rows);
-    return (rt_fixed_work){.products = (double)(s->bands * rows) * (double)s->steps * RT_FIXED_STEP *
-                                       (double)up(product->columns, RT_FIXED_COLUMNS) * RT_FIXED_COLUMNS *
-                                       (shared ? s->threads : 1),
-                           .sums = (double)(s->bands * rows * s->blocks) *
-                                   (double)up(product->columns, RT_FIXED_COLUMNS) * RT_FIXED_COLUMNS *
-                                   (shared ? s->threads : 1),
-                           .split = (double)(s->bands * rows) * (double)product->depth * s->threads,
+    const int64_t tiles = tiles_of(s->band_rows), rows = s->bands * s->band_rows;
+    const double pairs = (double)(s->bands * tiles) * (double)up(product->columns, RT_FIXED_COLUMNS) *
+                         (shared ? s->threads : 1);
+    return (rt_fixed_work){.steps = pairs * (double)s->steps,
+                           .sums = pairs * (double)s->blocks,
+                           .rows = (double)tile_rows(s->band_rows),
+                           .split = (double)rows * (double)product->depth * s->threads,
                            .band_bytes = (double)(tiles * s->steps * RT_FIXED_TILE_BYTES),
                            .weight_bytes = (double)packed_bytes(s),
                            .bands = (double)s->bands,
-                           .shared = shared};
+                           .shared = shared,
+                           .distant = s->distant};
 }
 
 static bool estimate(const op_call *call, const rt_environment *environment, size_t scratch_limit,
                      rt_cost *cost) {
     fixed_shape shape;
-    if (!read_shape(call, environment, &shape)) return false;
-    *cost = (rt_cost){.packed_bytes = packed_bytes(&shape), .known_only = true};
+    if (!read_shape(call, environment, &shape) ||
+        (shape.product.rows < FEWEST_ROWS && !(shape.distant && shape.product.rows >= 1)))
+        return false;
+    *cost = (rt_cost){.packed_bytes = packed_bytes(&shape)};
     for (int64_t bands = 1; bands <= least(shape.part_rows, MOST_BANDS); bands++) {
         const int64_t before = shape.band_rows;
         set_bands(&shape, bands);
@@ -231,8 +241,9 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
             const int64_t steps = first_step(&shape, block + 1) - first_step(&shape, block);
             char *to = (char *)packed + weights_at(&shape, pair, block);
             const rt_fixed_columns columns = columns_at(&shape, plain->data, column, block);
-            rt_fixed_split_columns(&columns, to + SCALES + tile * steps * RT_FIXED_TILE_BYTES,
-                                   (float *)(void *)to + tile * RT_FIXED_COLUMNS);
+            rt_fixed_split_columns(&columns, to + HEAD + tile * steps * RT_FIXED_TILE_BYTES,
+                                   (float *)(void *)to + tile * RT_FIXED_COLUMNS,
+                                   (int32_t *)(void *)(to + SCALES) + tile * RT_FIXED_COLUMNS);
         }
     }
     return BASE_OK;
@@ -251,6 +262,7 @@ typedef struct fixed_job {
 /* What one thread works on: rows [first, first + rows), in memory of its own. */
 typedef struct fixed_band {
     int64_t first, rows;
+    bool alone;          /* one row, which is multiplied in vectors */
     int64_t tiles, each; /* rows of a tile */
     char *a, *coarse, *rest;
     float *scales, *rest_scales, *c;
@@ -262,6 +274,7 @@ static fixed_band band_of(const fixed_job *job, int member, int64_t first, int64
     char *own = job->scratch + member * at.end;
     return (fixed_band){.first = first,
                         .rows = rows,
+                        .alone = rows == 1,
                         .tiles = tiles_of(rows),
                         .each = tile_rows(rows),
                         .a = own,
@@ -282,7 +295,8 @@ static int64_t rows_of(const fixed_band *band, int64_t tile) {
 /* The digits of a tile in a block, and its scales. */
 static char *digits_of(const fixed_shape *s, const fixed_band *band, int64_t block, int64_t tile) {
     const int64_t first = first_step(s, block), steps = first_step(s, block + 1) - first;
-    return band->a + (first * band->tiles + tile * steps) * RT_FIXED_TILE_BYTES;
+    return band->a +
+           (first * band->tiles + tile * steps) * (band->alone ? RT_FIXED_ROW_BYTES : RT_FIXED_TILE_BYTES);
 }
 
 static float *scales_of(const fixed_band *band, int64_t block, int64_t tile) {
@@ -297,6 +311,7 @@ static rt_fixed_rows rows_at(const fixed_job *job, const fixed_band *band, int64
                            .step = depth,
                            .count = rows_of(band, tile),
                            .depth = block_depth(s, block),
+                           .alone = band->alone,
                            .to = digits_of(s, band, block, tile),
                            .scales = scales_of(band, block, tile)};
 }
@@ -365,8 +380,10 @@ static void run_block(const fixed_job *job, const fixed_band *band, int64_t pair
     const char *weights = job->weights + weights_at(s, pair, block);
     const int64_t steps = first_step(s, block + 1) - first_step(s, block), columns = columns_of(s, pair),
                   lines = up(next->lines, band->tiles);
-    rt_fixed_tiles tiles = {.b = weights + SCALES,
+    void (*const multiply)(const rt_fixed_tiles *) = band->alone ? rt_fixed_multiply_row : rt_fixed_multiply;
+    rt_fixed_tiles tiles = {.b = weights + HEAD,
                             .b_scales = (const float *)(const void *)weights,
+                            .b_sums = (const int32_t *)(const void *)(weights + SCALES),
                             .rows = band->each,
                             .steps = steps,
                             .wide = columns > 1,
@@ -380,7 +397,7 @@ static void run_block(const fixed_job *job, const fixed_band *band, int64_t pair
         const int64_t asked = least(tile * lines, next->lines);
         tiles.next = next->from + asked * LINE;
         tiles.lines = least(lines, next->lines - asked);
-        rt_fixed_multiply(&tiles);
+        multiply(&tiles);
         if (band->coarse[block * band->tiles + tile]) {
             rt_fixed_rows rows = rows_at(job, band, block, tile);
             rows.to = band->rest;
@@ -390,7 +407,7 @@ static void run_block(const fixed_job *job, const fixed_band *band, int64_t pair
             tiles.a_scales = band->rest_scales;
             tiles.add = true;
             tiles.lines = 0;
-            rt_fixed_multiply(&tiles);
+            multiply(&tiles);
         }
         if (block + 1 == s->blocks) finish(job, band, pair, tile);
     }
@@ -400,7 +417,7 @@ static void run_band(const fixed_job *job, const fixed_band *band, const rt_pack
     const fixed_shape *s = job->shape;
     const int64_t first = part->first / PAIR, end = up(part->end, PAIR);
     split_band(job, band);
-    rt_fixed_begin(band->each);
+    if (!band->alone) rt_fixed_begin(band->each);
     for (int64_t pair = first; pair < end; pair++) {
         for (int64_t block = 0; block < s->blocks; block++) {
             /* Blocks lie after each other. */
@@ -410,7 +427,7 @@ static void run_band(const fixed_job *job, const fixed_band *band, const rt_pack
             run_block(job, band, pair, block, &next);
         }
     }
-    rt_fixed_end();
+    if (!band->alone) rt_fixed_end();
 }
 
 static void run_member(void *context, int member, int members) {
@@ -434,7 +451,10 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
                      .bias = shape->product.bias != RT_BIAS_NONE ? inputs[2].data : NULL,
                      .scratch = scratch,
                      .y = outputs[0].data};
-    rt_team_run(prepared->threads, run_member, &job);
+    const rt_packed_product *product = &shape->product;
+    if (product->rows == 0) return BASE_OK;
+    const double work = (double)product->rows * (double)product->depth * (double)product->columns;
+    rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, run_member, &job);
     return BASE_OK;
 }
 
@@ -442,7 +462,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                            rt_prepared *prepared, base_report *report) {
     fixed_shape *shape = BASE_NEW(arena, fixed_shape);
     if (!shape) return base_fail_memory(report);
-    if (!is_accepted(call, environment, shape))
+    if (!is_accepted(call, environment, shape) || shape->product.rows < 0)
         return base_fail(report, BASE_INVALID, "this product has no form in fixed point on this machine");
     prepared->state = shape;
     prepared->run = run;
@@ -450,9 +470,18 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return BASE_OK;
 }
 
+/* Another number of rows. */
+static bool adapt(const op_call *call, const rt_environment *environment, rt_prepared *prepared) {
+    fixed_shape *shape = prepared->state;
+    if (!is_accepted(call, environment, shape) || shape->product.rows < 0) return false;
+    prepared->scratch_bytes = scratch_bytes(shape);
+    return true;
+}
+
 const rt_kernel rt_kernel_fixed_product = {.name = "portable.fixed_product",
                                            .accepts = accepts,
                                            .estimate = estimate,
                                            .suits = suits,
                                            .pack = pack,
-                                           .prepare = prepare};
+                                           .prepare = prepare,
+                                           .adapt = adapt};

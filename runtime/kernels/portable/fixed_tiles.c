@@ -91,8 +91,8 @@ bool rt_fixed_is_fit(const rt_fixed_columns *columns) {
     return true;
 }
 
-void rt_fixed_split_columns(const rt_fixed_columns *columns, char *to, float *scales) {
-    enum { QUAD = 4, DIGIT_BYTES = RT_FIXED_TILE_BYTES / RT_FIXED_DIGITS, BASE = 256, HALF = 128 };
+void rt_fixed_split_columns(const rt_fixed_columns *columns, char *to, float *scales, int32_t *sums) {
+    enum { QUAD = 4, LINE = RT_FIXED_COLUMNS * QUAD, BASE = 256, HALF = 128 };
     float largest[RT_FIXED_COLUMNS];
     find_largest(columns, largest);
     for (int64_t column = 0; column < columns->count; column++) {
@@ -100,12 +100,14 @@ void rt_fixed_split_columns(const rt_fixed_columns *columns, char *to, float *sc
         scales[column] = scale.down;
         for (int64_t k = 0; k < columns->depth; k++) {
             const int64_t step = k / RT_FIXED_STEP, row = k % RT_FIXED_STEP / QUAD;
-            char *at = to + step * RT_FIXED_TILE_BYTES + (row * RT_FIXED_COLUMNS + column) * QUAD + k % QUAD;
+            char *at =
+                to + step * RT_FIXED_TILE_BYTES + row * RT_FIXED_DIGITS * LINE + column * QUAD + k % QUAD;
             int32_t rest = (int32_t)lrintf(number_at(columns, column, k) * scale.up);
             for (int digit = RT_FIXED_DIGITS - 1; digit >= 0; digit--) {
                 /* From -128 to 127. */
                 const int32_t low = (rest + HALF) & (BASE - 1);
-                at[digit * DIGIT_BYTES] = (char)(low - HALF);
+                at[digit * LINE] = (char)(low - HALF);
+                sums[digit * RT_FIXED_PAIR + column] += HALF * (low - HALF);
                 rest = (rest - (low - HALF)) / BASE;
             }
         }
@@ -116,6 +118,7 @@ void rt_fixed_split_columns(const rt_fixed_columns *columns, char *to, float *sc
 #include "runtime/kernels/portable/lanes.h"
 
 #define WITH_FIXED_TILES __attribute__((target("amx-tile,amx-int8,avx512f,avx512bw,avx512vbmi")))
+#define WITH_FIXED_ROW __attribute__((target("amx-tile,amx-int8,avx512f,avx512bw,avx512vbmi,avx512vnni")))
 #define ALWAYS static inline __attribute__((always_inline))
 
 /* ---- the machine --------------------------------------------------------------------------------------- */
@@ -125,7 +128,10 @@ bool rt_fixed_wanted(void) {
     static _Atomic int known; /* 0: not yet; 1: no; 2: yes */
     int answer = known;
     if (!answer) {
-        answer = __builtin_cpu_supports("avx512vbmi") && rt_tiles_are_here(RT_TILES_OF_BYTES) ? 2 : 1;
+        answer = __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni") &&
+                         rt_tiles_are_here(RT_TILES_OF_BYTES)
+                     ? 2
+                     : 1;
         known = answer;
     }
     return answer == 2;
@@ -160,12 +166,14 @@ WITH_FIXED_TILES ALWAYS __m512i digits_of(const __m512i *of, int digit) {
     return _mm512_mask_mov_epi8(low, 0xFFFFFFFF00000000, high);
 }
 
-/* The digits of 64 integers of a row, the highest first. */
-WITH_FIXED_TILES ALWAYS void leave_digits(__m512i *of, char *to) {
-    const __m512i half = _mm512_set1_epi32(0x808080);
-    for (int i = 0; i < 4; i++) of[i] = _mm512_xor_si512(_mm512_add_epi32(of[i], half), half);
+/* The digits of 64 integers of a row, the highest first, `step` bytes after each other; of a row alone, with 128 more. */
+WITH_FIXED_TILES ALWAYS void leave_digits(__m512i *of, char *to, bool alone) {
+    const __m512i half = _mm512_set1_epi32(0x808080),
+                  less = alone ? _mm512_setzero_si512() : half; /* 128 from each digit */
+    const int64_t step = alone ? RT_FIXED_STEP : RT_TILE_SIZE;
+    for (int i = 0; i < 4; i++) of[i] = _mm512_xor_si512(_mm512_add_epi32(of[i], half), less);
     for (int digit = 0; digit < RT_FIXED_DIGITS; digit++)
-        _mm512_store_si512(to + digit * RT_TILE_SIZE, digits_of(of, RT_FIXED_DIGITS - 1 - digit));
+        _mm512_store_si512(to + digit * step, digits_of(of, RT_FIXED_DIGITS - 1 - digit));
 }
 
 /* Numbers [k, k + 16) of a row, those beyond its end as zeros. */
@@ -199,17 +207,22 @@ WITH_FIXED_TILES ALWAYS bool is_coarse(const float *row, int64_t depth, float la
     return (int64_t)_mm512_reduce_add_epi32(small) * COARSE > depth;
 }
 
+static int64_t step_bytes(const rt_fixed_rows *rows) {
+    return rows->alone ? RT_FIXED_ROW_BYTES : RT_FIXED_TILE_BYTES;
+}
+
 /* Zeros for the rows that are not there. */
 static void clear_rows(const rt_fixed_rows *rows) {
     const int64_t steps = (rows->depth + RT_FIXED_STEP - 1) / RT_FIXED_STEP;
     char *to = rows->to + rows->count * RT_TILE_BYTES;
-    if (rows->count == RT_FIXED_ROWS) return;
+    if (rows->alone || rows->count == RT_FIXED_ROWS) return;
     for (int64_t i = 0; i < steps * RT_FIXED_DIGITS; i++, to += RT_TILE_SIZE)
         memset(to, 0, (size_t)((RT_FIXED_ROWS - rows->count) * RT_TILE_BYTES));
     for (int64_t i = rows->count; i < RT_FIXED_ROWS; i++) rows->scales[i] = 0;
 }
 
 WITH_FIXED_TILES bool rt_fixed_split_rows(const rt_fixed_rows *rows) {
+    const int64_t step = step_bytes(rows);
     bool coarse = false;
     for (int64_t i = 0; i < rows->count; i++) {
         const float *row = rows->from + i * rows->step;
@@ -219,11 +232,11 @@ WITH_FIXED_TILES bool rt_fixed_split_rows(const rt_fixed_rows *rows) {
         char *to = rows->to + i * RT_TILE_BYTES;
         rows->scales[i] = scale.down;
         coarse |= scale.up > 0 && is_coarse(row, rows->depth, largest);
-        for (int64_t k = 0; k < rows->depth; k += RT_FIXED_STEP, to += RT_FIXED_TILE_BYTES) {
+        for (int64_t k = 0; k < rows->depth; k += RT_FIXED_STEP, to += step) {
             __m512i of[4];
             for (int j = 0; j < 4; j++)
                 of[j] = _mm512_cvtps_epi32(numbers_at(row, k + 16 * j, rows->depth) * up);
-            leave_digits(of, to);
+            leave_digits(of, to, rows->alone);
         }
     }
     clear_rows(rows);
@@ -237,6 +250,7 @@ WITH_FIXED_TILES ALWAYS __m512i rest_of(__m512 number) {
 }
 
 WITH_FIXED_TILES void rt_fixed_split_rest(const rt_fixed_rows *rows) {
+    const int64_t step = step_bytes(rows);
     for (int64_t i = 0; i < rows->count; i++) {
         const float *row = rows->from + i * rows->step;
         const float largest = row_largest(row, rows->depth);
@@ -245,11 +259,11 @@ WITH_FIXED_TILES void rt_fixed_split_rest(const rt_fixed_rows *rows) {
         const __m512 up = _mm512_set1_ps(scale.up);
         char *to = rows->to + i * RT_TILE_BYTES;
         rows->scales[i] = coarse ? scale.down * power_of_two(-REST_BITS) : 0;
-        for (int64_t k = 0; k < rows->depth; k += RT_FIXED_STEP, to += RT_FIXED_TILE_BYTES) {
+        for (int64_t k = 0; k < rows->depth; k += RT_FIXED_STEP, to += step) {
             __m512i of[4] = {0};
             for (int j = 0; j < 4 && coarse; j++)
                 of[j] = rest_of(numbers_at(row, k + 16 * j, rows->depth) * up);
-            leave_digits(of, to);
+            leave_digits(of, to, rows->alone);
         }
     }
     clear_rows(rows);
@@ -272,20 +286,24 @@ ALWAYS void ask_for(lines_ahead *ahead) {
 /* One tile of sums of each level, the highest first, in tiles 0 to 3. Columns are tiles 4 to 6, rows 7. */
 WITH_FIXED_TILES ALWAYS void multiply(const char *a, const char *b, int64_t steps, lines_ahead *ahead,
                                       int32_t *sums) {
-    enum { DIGIT = RT_TILE_SIZE, LEVEL = RT_FIXED_ROWS * RT_FIXED_COLUMNS };
+    enum {
+        DIGIT = RT_TILE_SIZE,
+        ROW = RT_FIXED_DIGITS * RT_TILE_BYTES, /* of columns */
+        LEVEL = RT_FIXED_ROWS * RT_FIXED_COLUMNS
+    };
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
     for (int64_t k = 0; k < steps; k++, a += RT_FIXED_TILE_BYTES, b += RT_FIXED_TILE_BYTES) {
         _tile_loadd(7, a, RT_TILE_BYTES);
-        _tile_loadd(4, b, RT_TILE_BYTES);
+        _tile_loadd(4, b, ROW);
         _tile_dpbssd(0, 7, 4);
         ask_for(ahead);
-        _tile_loadd(5, b + DIGIT, RT_TILE_BYTES);
+        _tile_loadd(5, b + RT_TILE_BYTES, ROW);
         _tile_dpbssd(1, 7, 5);
         ask_for(ahead);
-        _tile_loadd(6, b + 2 * DIGIT, RT_TILE_BYTES);
+        _tile_loadd(6, b + 2 * RT_TILE_BYTES, ROW);
         _tile_dpbssd(2, 7, 6);
         ask_for(ahead);
         _tile_loadd(7, a + DIGIT, RT_TILE_BYTES);
@@ -307,18 +325,27 @@ WITH_FIXED_TILES ALWAYS void multiply(const char *a, const char *b, int64_t step
     _tile_stored(3, sums + 3 * LEVEL, RT_TILE_BYTES);
 }
 
-/* The sums of four levels as floats, by the scales. */
+/* The sums of four levels, the highest first, as one float each. */
+WITH_FIXED_TILES ALWAYS __m512 sum_of(__m512i first, __m512i second, __m512i third, __m512i fourth) {
+    const __m512 digit = _mm512_set1_ps(1.0f / 256);
+    __m512 sum = _mm512_cvtepi32_ps(fourth);
+    sum = _mm512_fmadd_ps(sum, digit, _mm512_cvtepi32_ps(third));
+    sum = _mm512_fmadd_ps(sum, digit, _mm512_cvtepi32_ps(second));
+    return _mm512_fmadd_ps(sum, digit, _mm512_cvtepi32_ps(first));
+}
+
+WITH_FIXED_TILES ALWAYS void leave(__m512 sum, __m512 scale, float *c, bool add) {
+    _mm512_store_ps(c, add ? _mm512_fmadd_ps(sum, scale, _mm512_load_ps(c)) : _mm512_mul_ps(sum, scale));
+}
+
 WITH_FIXED_TILES ALWAYS void leave_sums(const int32_t *sums, int64_t rows, const float *a_scales,
                                         const float *b_scales, float *c, bool add) {
     enum { LEVEL = RT_FIXED_ROWS * RT_FIXED_COLUMNS };
-    const __m512 digit = _mm512_set1_ps(1.0f / 256), columns = _mm512_loadu_ps(b_scales);
+    const __m512 columns = _mm512_loadu_ps(b_scales);
     for (int64_t i = 0; i < rows; i++, sums += RT_FIXED_COLUMNS, c += RT_FIXED_PAIR) {
-        __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(sums + 3 * LEVEL));
-        sum = _mm512_fmadd_ps(sum, digit, _mm512_cvtepi32_ps(_mm512_load_si512(sums + 2 * LEVEL)));
-        sum = _mm512_fmadd_ps(sum, digit, _mm512_cvtepi32_ps(_mm512_load_si512(sums + LEVEL)));
-        sum = _mm512_fmadd_ps(sum, digit, _mm512_cvtepi32_ps(_mm512_load_si512(sums)));
-        const __m512 scale = columns * _mm512_set1_ps(a_scales[i]);
-        _mm512_store_ps(c, add ? _mm512_fmadd_ps(sum, scale, _mm512_load_ps(c)) : _mm512_mul_ps(sum, scale));
+        const __m512 sum = sum_of(_mm512_load_si512(sums), _mm512_load_si512(sums + LEVEL),
+                                  _mm512_load_si512(sums + 2 * LEVEL), _mm512_load_si512(sums + 3 * LEVEL));
+        leave(sum, columns * _mm512_set1_ps(a_scales[i]), c, add);
     }
 }
 
@@ -334,6 +361,83 @@ WITH_FIXED_TILES void rt_fixed_multiply(const rt_fixed_tiles *of) {
                    of->c + i * RT_FIXED_COLUMNS, of->add);
     }
     rt_tiles_settle();
+}
+
+/* ---- one row ------------------------------------------------------------------------------------------- */
+
+/* A vector that stays in a register, as it is multiplied several times: reading it takes as long as multiplying. */
+WITH_FIXED_ROW ALWAYS __m512i read_once(const char *from) {
+    __m512i value = _mm512_load_si512(from);
+    __asm__("" : "+v"(value));
+    return value;
+}
+
+/* Written as it is: compilers move each sum from register to register, and some to memory, where they see what is done. */
+WITH_FIXED_ROW ALWAYS void add_quads(__m512i *sum, __m512i a, __m512i b) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b));
+}
+
+/* Eight products of four digits of a row each and those of 16 columns. Asks for those of the next step. */
+WITH_FIXED_ROW ALWAYS void add_products(__m512i *sums, const __m512i *a, const char *b) {
+    enum { DIGIT = RT_TILE_BYTES };
+    const __m512i first = read_once(b), second = read_once(b + DIGIT), third = read_once(b + 2 * DIGIT);
+    const uintptr_t next = (uintptr_t)b + RT_FIXED_TILE_BYTES;
+    add_quads(&sums[0], a[0], first);
+    add_quads(&sums[1], a[0], second);
+    __builtin_prefetch((const void *)next, 0, 3);
+    add_quads(&sums[2], a[1], first);
+    add_quads(&sums[3], a[0], third);
+    __builtin_prefetch((const void *)(next + DIGIT), 0, 3);
+    add_quads(&sums[4], a[1], second);
+    add_quads(&sums[5], a[2], first);
+    __builtin_prefetch((const void *)(next + 2 * DIGIT), 0, 3);
+    add_quads(&sums[6], a[1], third);
+    add_quads(&sums[7], a[2], second);
+}
+
+/* The eight sums as one float each: `more` are the sums of the digits of columns times 128, which the digits of the row have too much. */
+WITH_FIXED_ROW ALWAYS __m512 row_sum(const __m512i *sums, const int32_t *more) {
+    const __m512i first = _mm512_loadu_si512(more), second = _mm512_loadu_si512(more + RT_FIXED_PAIR),
+                  third = _mm512_loadu_si512(more + 2 * RT_FIXED_PAIR), two = _mm512_add_epi32(first, second),
+                  end = _mm512_add_epi32(second, third);
+    return sum_of(_mm512_sub_epi32(sums[0], first), _mm512_sub_epi32(_mm512_add_epi32(sums[1], sums[2]), two),
+                  _mm512_sub_epi32(_mm512_add_epi32(_mm512_add_epi32(sums[3], sums[4]), sums[5]),
+                                   _mm512_add_epi32(two, third)),
+                  _mm512_sub_epi32(_mm512_add_epi32(sums[6], sums[7]), end));
+}
+
+WITH_FIXED_ROW ALWAYS void leave_row(const rt_fixed_tiles *of, const __m512i *sums, int64_t column) {
+    const __m512 scale = _mm512_loadu_ps(of->b_scales + column) * _mm512_set1_ps(of->a_scales[0]);
+    leave(row_sum(sums, of->b_sums + column), scale, of->c + column, of->add);
+}
+
+WITH_FIXED_ROW ALWAYS void multiply_row(const rt_fixed_tiles *of, bool wide) {
+    enum { QUADS = RT_FIXED_STEP / 4, ROW = RT_FIXED_DIGITS * RT_TILE_BYTES, PRODUCTS = RT_FIXED_PRODUCTS };
+    const int64_t second = of->steps * RT_FIXED_TILE_BYTES;
+    const char *a = of->a, *b = of->b;
+    /* The next block is as large as this one, give or take a step. */
+    __m512i sums[2][PRODUCTS];
+    _Pragma("GCC unroll 8") for (int i = 0; i < PRODUCTS; i++) sums[0][i] = sums[1][i] =
+        _mm512_setzero_si512();
+    for (int64_t step = 0; step < of->steps; step++, a += RT_FIXED_ROW_BYTES, b += RT_FIXED_TILE_BYTES) {
+        for (int quad = 0; quad < QUADS; quad++) {
+            __m512i digits[RT_FIXED_DIGITS];
+            _Pragma("GCC unroll 3") for (int i = 0; i < RT_FIXED_DIGITS; i++) {
+                int32_t four;
+                memcpy(&four, a + i * RT_FIXED_STEP + 4 * quad, sizeof four);
+                digits[i] = _mm512_set1_epi32(four);
+            }
+            add_products(sums[0], digits, b + quad * ROW);
+            if (wide) add_products(sums[1], digits, b + second + quad * ROW);
+        }
+    }
+    leave_row(of, sums[0], 0);
+    if (wide) leave_row(of, sums[1], RT_FIXED_COLUMNS);
+}
+
+WITH_FIXED_ROW void rt_fixed_multiply_row(const rt_fixed_tiles *of) {
+    if (of->wide) multiply_row(of, true);
+    else multiply_row(of, false);
 }
 
 #else
@@ -358,6 +462,10 @@ void rt_fixed_split_rest(const rt_fixed_rows *rows) {
 }
 
 void rt_fixed_multiply(const rt_fixed_tiles *tiles) {
+    (void)tiles;
+}
+
+void rt_fixed_multiply_row(const rt_fixed_tiles *tiles) {
     (void)tiles;
 }
 

@@ -12,7 +12,8 @@
  * `coarse`: what its 24 bits leave is a second block, of another power of two, which is multiplied too. Weights with many such numbers are not fit for
  * this form.
  *
- * Eight products of digits for one of floats, each of which goes 32 times as fast as with AVX-512. Rows with numbers that are not finite give NaN.
+ * Eight products of digits for one of floats, each of which goes 32 times as fast as with AVX-512. One row by itself is multiplied in vectors of bytes,
+ * whose sums are the same. Rows with numbers that are not finite give NaN.
  *
  * The source of the form: Ootomo, Ozaki and Yokota, "DGEMM on Integer Matrix Multiplication Unit", 2024.
  *
@@ -35,6 +36,8 @@ enum {
     RT_FIXED_PAIR = 2 * RT_FIXED_COLUMNS,
     /* Bytes of the digits of a tile in one step, of rows and of columns: the highest digit of all, then the others. */
     RT_FIXED_TILE_BYTES = RT_FIXED_DIGITS * 1024,
+    /* The same of one row by itself. */
+    RT_FIXED_ROW_BYTES = RT_FIXED_DIGITS * RT_FIXED_STEP,
     RT_FIXED_SUMS = RT_FIXED_LEVELS * RT_FIXED_ROWS * RT_FIXED_COLUMNS
 };
 
@@ -51,7 +54,8 @@ typedef struct rt_fixed_rows {
     int64_t step;  /* numbers from one row to the next */
     int64_t count; /* of rows, RT_FIXED_ROWS at most */
     int64_t depth; /* numbers of a row, RT_FIXED_DEPTH at most */
-    char *to;      /* RT_FIXED_TILE_BYTES a step, aligned to 64; what no row fills becomes zeros */
+    bool alone; /* one row, for rt_fixed_multiply_row: RT_FIXED_ROW_BYTES a step, of digits with 128 more */
+    char *to;   /* RT_FIXED_TILE_BYTES a step, aligned to 64; what no row fills becomes zeros */
     float *
         scales; /* RT_FIXED_ROWS: by which the sums of products of each row are to be multiplied, beside those of the columns */
 } rt_fixed_rows;
@@ -70,13 +74,15 @@ typedef struct rt_fixed_columns {
 } rt_fixed_columns;
 /* Whether they are finite, and few numbers of each are much smaller than its largest. */
 bool rt_fixed_is_fit(const rt_fixed_columns *columns);
-/* Their digits, RT_FIXED_TILE_BYTES a step, and scales, RT_FIXED_COLUMNS; into zeroed memory. */
-void rt_fixed_split_columns(const rt_fixed_columns *columns, char *to, float *scales);
+/* Their digits, RT_FIXED_TILE_BYTES a step; and scales, RT_FIXED_COLUMNS; and sums of all digits of one place times 128, RT_FIXED_PAIR from one place to the
+ * next, the highest first. Into zeroed memory. */
+void rt_fixed_split_columns(const rt_fixed_columns *columns, char *to, float *scales, int32_t *sums);
 
 /* C = A B, or C + A B: one tile of rows, by one or two of columns, which lie after each other. */
 typedef struct rt_fixed_tiles {
     const char *a, *b; /* digits */
     const float *a_scales, *b_scales;
+    const int32_t *b_sums;
     int64_t rows;  /* of the tile, as in rt_fixed_begin */
     int64_t steps; /* of the block */
     bool wide;     /* two tiles of columns */
@@ -90,5 +96,7 @@ typedef struct rt_fixed_tiles {
 } rt_fixed_tiles;
 enum { RT_FIXED_PRODUCTS = 8 };
 void rt_fixed_multiply(const rt_fixed_tiles *tiles);
+/* The same of one row that is alone, which asks for nothing; needs no tiles. */
+void rt_fixed_multiply_row(const rt_fixed_tiles *tiles);
 
 #endif

@@ -192,6 +192,10 @@ static bool estimate(const op_call *call, const rt_environment *environment, siz
     *cost = (rt_cost){.seconds = rt_packed_product_seconds((double)product.rows, (double)product.depth,
                                                            (double)product.columns, environment),
                       .packed_bytes = bytes};
+    if (op_attribute_integer(&call->attributes, "ouro.weights_bits", 0)) { /* they come from memory */
+        const double read = rt_distant_seconds((double)bytes, environment);
+        if (read > cost->seconds) cost->seconds = read;
+    }
     return true;
 }
 
