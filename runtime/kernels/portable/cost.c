@@ -231,6 +231,7 @@ double rt_split_seconds(const rt_split_work *work, const rt_environment *environ
 static const struct {
     double step, row;    /* seconds of a step of a tile by a tile; more of them for each row */
     double sums;         /* of sums of digits that become floats, a tile of them */
+    double begin;        /* of a run */
     double split;        /* numbers a second that become digits */
     double near_bytes;   /* that a near cache holds: of digits, of weights */
     double again;        /* times multiplying, where it does not hold the digits */
@@ -240,7 +241,8 @@ static const struct {
     double vectors;      /* products a second */
 } fixed = {.step = 9e-9,
            .row = 1.9e-9,
-           .sums = 100e-9,
+           .sums = 120e-9,
+           .begin = 1e-6,
            .split = 6e9,
            .near_bytes = 1200 << 10,
            .again = 1.2,
@@ -260,7 +262,7 @@ double rt_fixed_seconds(const rt_fixed_work *work, const rt_environment *environ
                                                                 : fixed.near;
     const double weights = work->bands * work->weight_bytes / rate / (work->shared ? 1 : threads);
     const double longer = computed > weights ? computed : weights, shorter = computed + weights - longer;
-    return (longer + fixed.waited * shorter) * fixed.vectors / wide.direct;
+    return (fixed.begin + longer + fixed.waited * shorter) * fixed.vectors / wide.direct;
 }
 
 double rt_distant_seconds(double bytes, const rt_environment *environment) {

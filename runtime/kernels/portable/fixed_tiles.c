@@ -10,11 +10,15 @@ enum {
     TOP_BIT = 22,          /* of the largest integer of a block: digits hold up to 2^23 less one in 255 */
     LEAST_EXPONENT = -104, /* of blocks: 2^TOP_BIT times its inverse is a float */
     REST_BITS = 23,        /* by which what is left is multiplied: it is half of the last bit at most */
-    /* Bits below the largest number of a block: */
-    FINE_BITS = 13,        /* a smaller number of a row is small: it keeps ten bits or fewer */
-    COARSE = 16,           /* a row of which one in so many is small is coarse */
-    FINE_WEIGHT_BITS = 10, /* the same of weights */
-    UNFIT = 8
+    /* Bits below the largest number of a block: a smaller number is small. */
+    SMALL_BITS = 13,        /* of a row: it keeps ten bits or fewer */
+    SMALL_WEIGHT_BITS = 10, /* of weights */
+    /* One in so many of the depth: */
+    COARSE =
+        2, /* small numbers make a row coarse: those that are not are then multiplied by few weights that are not */
+    SPARSE =
+        2, /* zeros and small numbers make weights unfit: they may be where all large numbers of a row are; */
+    UNFIT = 8 /* and so do fewer that are no zeros */
 };
 
 /* The largest number of a block is a little below 2^(exponent + 1), so that digits hold it. */
@@ -77,17 +81,22 @@ static void find_largest(const rt_fixed_columns *columns, float *largest) {
 
 bool rt_fixed_is_fit(const rt_fixed_columns *columns) {
     float largest[RT_FIXED_COLUMNS], limit[RT_FIXED_COLUMNS];
-    int32_t small[RT_FIXED_COLUMNS] = {0};
+    int32_t small[RT_FIXED_COLUMNS] = {0}, zeros[RT_FIXED_COLUMNS] = {0};
     find_largest(columns, largest);
-    for (int64_t j = 0; j < columns->count; j++) limit[j] = largest[j] * power_of_two(-FINE_WEIGHT_BITS);
+    for (int64_t j = 0; j < columns->count; j++) limit[j] = largest[j] * power_of_two(-SMALL_WEIGHT_BITS);
     for (int64_t k = 0; k < columns->depth; k++) {
         for (int64_t j = 0; j < columns->count; j++) {
             const float size = fabsf(number_at(columns, j, k));
-            small[j] += size > 0 && size < limit[j];
+            zeros[j] += size == 0;
+            small[j] += size < limit[j];
         }
     }
-    for (int64_t j = 0; j < columns->count; j++)
-        if (!is_finite(largest[j]) || small[j] * UNFIT > columns->depth) return false;
+    for (int64_t j = 0; j < columns->count; j++) {
+        if (largest[j] == 0) continue;
+        if (!is_finite(largest[j]) || small[j] * SPARSE > columns->depth ||
+            (small[j] - zeros[j]) * UNFIT > columns->depth)
+            return false;
+    }
     return true;
 }
 
@@ -197,7 +206,7 @@ WITH_FIXED_TILES ALWAYS float row_largest(const float *row, int64_t depth) {
 /* Whether many numbers of a row are small beside the largest. */
 WITH_FIXED_TILES ALWAYS bool is_coarse(const float *row, int64_t depth, float largest) {
     const __m512i one = _mm512_set1_epi32(1),
-                  limit = _mm512_set1_epi32((int)bits_of(largest * power_of_two(-FINE_BITS)));
+                  limit = _mm512_set1_epi32((int)bits_of(largest * power_of_two(-SMALL_BITS)));
     __m512i small = _mm512_setzero_si512();
     for (int64_t k = 0; k < depth; k += 16) {
         /* Zeros are none of them: less 1, they are the largest. */

@@ -72,7 +72,7 @@ typedef struct rt_fixed_columns {
     int64_t depth;
     float factor; /* of all */
 } rt_fixed_columns;
-/* Whether they are finite, and few numbers of each are much smaller than its largest. */
+/* Whether they are finite, and few numbers of each are zeros or much smaller than its largest, if not all are zeros. */
 bool rt_fixed_is_fit(const rt_fixed_columns *columns);
 /* Their digits, RT_FIXED_TILE_BYTES a step; and scales, RT_FIXED_COLUMNS; and sums of all digits of one place times 128, RT_FIXED_PAIR from one place to the
  * next, the highest first. Into zeroed memory. */

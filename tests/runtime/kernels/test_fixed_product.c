@@ -230,7 +230,7 @@ static void test_weights_that_do_not_suit(void **state) {
     assert_true(is_suited(1, 1));
     assert_true(is_suited(100, 1));
     assert_true(is_suited(1e-20f, 1));
-    assert_true(is_suited(1, 0));
+    assert_false(is_suited(1, 0));
     assert_true(is_suited(0, 0));
     assert_false(is_suited(1, 1e-5f));
     assert_false(is_suited(INFINITY, 1));
