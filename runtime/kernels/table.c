@@ -81,6 +81,7 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
            : index == 2 ? OP_CHOSEN(CONV, &rt_kernel_winograd_transforming)
            : index == 3 ? OP_CHOSEN(CONV, &rt_kernel_split_convolution)
            : index == 4 ? OP_CHOSEN(CONV, &rt_kernel_pointwise)
+           : index == 5 ? OP_CHOSEN(CONV, &rt_kernel_fixed_convolution)
                         : NULL;
 }
 

@@ -185,10 +185,19 @@ WITH_FIXED_TILES ALWAYS void leave_digits(__m512i *of, char *to, bool alone) {
         _mm512_store_si512(to + digit * step, digits_of(of, RT_FIXED_DIGITS - 1 - digit));
 }
 
-/* Numbers [k, k + 16) of a row, those beyond its end as zeros. */
-WITH_FIXED_TILES ALWAYS __m512 numbers_at(const float *row, int64_t k, int64_t depth) {
-    if (k + 16 <= depth) return _mm512_loadu_ps(row + k);
-    return _mm512_maskz_loadu_ps(rt_first_lanes_16(depth > k ? depth - k : 0), row + k);
+/* A row: its first number, and numbers from 16 of them to the next 16. */
+typedef struct one_row {
+    const float *from;
+    int64_t plane, depth;
+} one_row;
+
+/* Numbers [k, k + 16), those beyond its end as zeros; k is a multiple of 16. */
+WITH_FIXED_TILES ALWAYS __m512 numbers_at(const one_row *row, int64_t k) {
+    enum { LANES = 16 };
+    const float *from = row->from + k / LANES * row->plane;
+    if (k + LANES <= row->depth) return _mm512_loadu_ps(from);
+    if (k >= row->depth) return _mm512_setzero_ps();
+    return _mm512_maskz_loadu_ps(rt_first_lanes_16(row->depth - k), from);
 }
 
 WITH_FIXED_TILES ALWAYS __m512i sizes_of(__m512 numbers) {
@@ -196,24 +205,23 @@ WITH_FIXED_TILES ALWAYS __m512i sizes_of(__m512 numbers) {
 }
 
 /* As bits, of which those of what is not finite are the largest. */
-WITH_FIXED_TILES ALWAYS float row_largest(const float *row, int64_t depth) {
+WITH_FIXED_TILES ALWAYS float row_largest(const one_row *row) {
     __m512i most = _mm512_setzero_si512();
-    for (int64_t k = 0; k < depth; k += 16)
-        most = _mm512_max_epu32(most, sizes_of(numbers_at(row, k, depth)));
+    for (int64_t k = 0; k < row->depth; k += 16) most = _mm512_max_epu32(most, sizes_of(numbers_at(row, k)));
     return float_of(_mm512_reduce_max_epu32(most));
 }
 
 /* Whether many numbers of a row are small beside the largest. */
-WITH_FIXED_TILES ALWAYS bool is_coarse(const float *row, int64_t depth, float largest) {
+WITH_FIXED_TILES ALWAYS bool is_coarse(const one_row *row, float largest) {
     const __m512i one = _mm512_set1_epi32(1),
                   limit = _mm512_set1_epi32((int)bits_of(largest * power_of_two(-SMALL_BITS)));
     __m512i small = _mm512_setzero_si512();
-    for (int64_t k = 0; k < depth; k += 16) {
+    for (int64_t k = 0; k < row->depth; k += 16) {
         /* Zeros are none of them: less 1, they are the largest. */
-        const __m512i below = _mm512_sub_epi32(sizes_of(numbers_at(row, k, depth)), one);
+        const __m512i below = _mm512_sub_epi32(sizes_of(numbers_at(row, k)), one);
         small = _mm512_mask_add_epi32(small, _mm512_cmplt_epu32_mask(below, limit), small, one);
     }
-    return (int64_t)_mm512_reduce_add_epi32(small) * COARSE > depth;
+    return (int64_t)_mm512_reduce_add_epi32(small) * COARSE > row->depth;
 }
 
 static int64_t step_bytes(const rt_fixed_rows *rows) {
@@ -234,17 +242,16 @@ WITH_FIXED_TILES bool rt_fixed_split_rows(const rt_fixed_rows *rows) {
     const int64_t step = step_bytes(rows);
     bool coarse = false;
     for (int64_t i = 0; i < rows->count; i++) {
-        const float *row = rows->from + i * rows->step;
-        const float largest = row_largest(row, rows->depth);
+        const one_row row = {rows->from + i * rows->step, rows->plane, rows->depth};
+        const float largest = row_largest(&row);
         const fixed_scale scale = scale_of(largest);
         const __m512 up = _mm512_set1_ps(scale.up);
         char *to = rows->to + i * RT_TILE_BYTES;
         rows->scales[i] = scale.down;
-        coarse |= scale.up > 0 && is_coarse(row, rows->depth, largest);
+        coarse |= scale.up > 0 && is_coarse(&row, largest);
         for (int64_t k = 0; k < rows->depth; k += RT_FIXED_STEP, to += step) {
             __m512i of[4];
-            for (int j = 0; j < 4; j++)
-                of[j] = _mm512_cvtps_epi32(numbers_at(row, k + 16 * j, rows->depth) * up);
+            for (int j = 0; j < 4; j++) of[j] = _mm512_cvtps_epi32(numbers_at(&row, k + 16 * j) * up);
             leave_digits(of, to, rows->alone);
         }
     }
@@ -261,17 +268,16 @@ WITH_FIXED_TILES ALWAYS __m512i rest_of(__m512 number) {
 WITH_FIXED_TILES void rt_fixed_split_rest(const rt_fixed_rows *rows) {
     const int64_t step = step_bytes(rows);
     for (int64_t i = 0; i < rows->count; i++) {
-        const float *row = rows->from + i * rows->step;
-        const float largest = row_largest(row, rows->depth);
+        const one_row row = {rows->from + i * rows->step, rows->plane, rows->depth};
+        const float largest = row_largest(&row);
         const fixed_scale scale = scale_of(largest);
-        const bool coarse = scale.up > 0 && is_coarse(row, rows->depth, largest);
+        const bool coarse = scale.up > 0 && is_coarse(&row, largest);
         const __m512 up = _mm512_set1_ps(scale.up);
         char *to = rows->to + i * RT_TILE_BYTES;
         rows->scales[i] = coarse ? scale.down * power_of_two(-REST_BITS) : 0;
         for (int64_t k = 0; k < rows->depth; k += RT_FIXED_STEP, to += step) {
             __m512i of[4] = {0};
-            for (int j = 0; j < 4 && coarse; j++)
-                of[j] = rest_of(numbers_at(row, k + 16 * j, rows->depth) * up);
+            for (int j = 0; j < 4 && coarse; j++) of[j] = rest_of(numbers_at(&row, k + 16 * j) * up);
             leave_digits(of, to, rows->alone);
         }
     }
@@ -347,27 +353,72 @@ WITH_FIXED_TILES ALWAYS void leave(__m512 sum, __m512 scale, float *c, bool add)
     _mm512_store_ps(c, add ? _mm512_fmadd_ps(sum, scale, _mm512_load_ps(c)) : _mm512_mul_ps(sum, scale));
 }
 
-WITH_FIXED_TILES ALWAYS void leave_sums(const int32_t *sums, int64_t rows, const float *a_scales,
-                                        const float *b_scales, float *c, bool add) {
+/* Sums that are to become floats, of tile `row` of rows and tile `column` of columns. */
+typedef struct left_sums {
+    int32_t *sums; /* NULL: there are none */
+    int64_t row, column;
+} left_sums;
+
+WITH_FIXED_TILES ALWAYS __m512 row_of_sums(const int32_t *sums) {
     enum { LEVEL = RT_FIXED_ROWS * RT_FIXED_COLUMNS };
-    const __m512 columns = _mm512_loadu_ps(b_scales);
-    for (int64_t i = 0; i < rows; i++, sums += RT_FIXED_COLUMNS, c += RT_FIXED_PAIR) {
-        const __m512 sum = sum_of(_mm512_load_si512(sums), _mm512_load_si512(sums + LEVEL),
-                                  _mm512_load_si512(sums + 2 * LEVEL), _mm512_load_si512(sums + 3 * LEVEL));
-        leave(sum, columns * _mm512_set1_ps(a_scales[i]), c, add);
+    return sum_of(_mm512_load_si512(sums), _mm512_load_si512(sums + LEVEL),
+                  _mm512_load_si512(sums + 2 * LEVEL), _mm512_load_si512(sums + 3 * LEVEL));
+}
+
+/* To `c`. */
+WITH_FIXED_TILES ALWAYS void leave_sums(const rt_fixed_tiles *of, const left_sums *left) {
+    const float *a_scales = of->a_scales + left->row * RT_FIXED_ROWS;
+    const __m512 columns = _mm512_loadu_ps(of->b_scales + left->column * RT_FIXED_COLUMNS);
+    const int32_t *sums = left->sums;
+    float *c = of->c + left->row * RT_FIXED_ROWS * RT_FIXED_PAIR + left->column * RT_FIXED_COLUMNS;
+    for (int64_t i = 0; i < of->rows; i++, sums += RT_FIXED_COLUMNS, c += RT_FIXED_PAIR)
+        leave(row_of_sums(sums), columns * _mm512_set1_ps(a_scales[i]), c, of->add);
+}
+
+/* To the result. */
+WITH_FIXED_TILES ALWAYS void leave_result(const rt_fixed_tiles *of, const left_sums *left) {
+    const rt_fixed_result *to = of->result;
+    const float *a_scales = of->a_scales + left->row * RT_FIXED_ROWS;
+    const int64_t first = left->row * of->rows, column = left->column * RT_FIXED_COLUMNS,
+                  at = first * to->row + left->column * to->beside;
+    const int64_t rows = to->rows - first < of->rows ? to->rows - first : of->rows;
+    const __mmask16 there = to->there[left->column], stored = to->stored[left->column];
+    const __m512 columns = _mm512_loadu_ps(of->b_scales + column),
+                 bias = to->bias ? _mm512_maskz_loadu_ps(there, to->bias + column) : _mm512_setzero_ps();
+    const float *c = of->c + left->row * RT_FIXED_ROWS * RT_FIXED_PAIR + column, *residual = to->residual;
+    const int32_t *sums = left->sums;
+    float *y = to->y + at;
+    if (residual) residual += at;
+    for (int64_t i = 0; i < rows; i++, sums += RT_FIXED_COLUMNS, c += RT_FIXED_PAIR, y += to->row) {
+        const __m512 part = row_of_sums(sums), scale = columns * _mm512_set1_ps(a_scales[i]);
+        __m512 sum = part * scale;
+        if (of->add) sum = _mm512_fmadd_ps(part, scale, _mm512_load_ps(c));
+        if (to->bias) sum = sum + bias;
+        if (residual) sum = sum + _mm512_maskz_loadu_ps(stored, residual + i * to->row);
+        if (to->limits) RT_LIMIT_16(sum, to->low, to->high);
+        _mm512_mask_storeu_ps(y, stored, _mm512_maskz_mov_ps(there, sum));
     }
 }
 
 WITH_FIXED_TILES void rt_fixed_multiply(const rt_fixed_tiles *of) {
     lines_ahead ahead = {
         .next = of->next, .end = of->next + of->lines * RT_TILE_BYTES, .bytes = of->each * RT_TILE_BYTES};
+    const int64_t bytes = of->steps * RT_FIXED_TILE_BYTES, columns = of->wide ? 2 : 1;
+    left_sums before = {0};
     rt_tiles_settle();
-    for (int64_t i = 0; i < (of->wide ? 2 : 1); i++) {
-        int32_t *sums = of->sums + i * RT_FIXED_SUMS;
-        multiply(of->a, of->b + i * of->steps * RT_FIXED_TILE_BYTES, of->steps, &ahead, sums);
+    for (int64_t i = 0; i <= of->count * columns; i++) {
+        const left_sums now = {.sums = i == of->count * columns  ? NULL
+                                       : before.sums == of->sums ? of->sums + RT_FIXED_SUMS
+                                                                 : of->sums,
+                               .row = i / columns,
+                               .column = i % columns};
+        if (now.sums)
+            multiply(of->a + now.row * bytes, of->b + now.column * bytes, of->steps, &ahead, now.sums);
         rt_tiles_settle();
-        leave_sums(sums, of->rows, of->a_scales, of->b_scales + i * RT_FIXED_COLUMNS,
-                   of->c + i * RT_FIXED_COLUMNS, of->add);
+        /* Those of the tile before: what tiles have just stored cannot be read for a while. */
+        if (before.sums && of->result) leave_result(of, &before);
+        else if (before.sums) leave_sums(of, &before);
+        before = now;
     }
     rt_tiles_settle();
 }

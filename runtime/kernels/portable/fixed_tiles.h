@@ -17,7 +17,7 @@
  *
  * The source of the form: Ootomo, Ozaki and Yokota, "DGEMM on Integer Matrix Multiplication Unit", 2024.
  *
- * For fixed_product.c.
+ * For fixed_bands.c.
  */
 #ifndef OURO_FIXED_TILES_H
 #define OURO_FIXED_TILES_H
@@ -52,6 +52,7 @@ void rt_fixed_end(void);
 typedef struct rt_fixed_rows {
     const float *from;
     int64_t step;  /* numbers from one row to the next */
+    int64_t plane; /* from 16 of a row to the next 16; 16: they lie side by side */
     int64_t count; /* of rows, RT_FIXED_ROWS at most */
     int64_t depth; /* numbers of a row, RT_FIXED_DEPTH at most */
     bool alone; /* one row, for rt_fixed_multiply_row: RT_FIXED_ROW_BYTES a step, of digits with 128 more */
@@ -78,25 +79,41 @@ bool rt_fixed_is_fit(const rt_fixed_columns *columns);
  * next, the highest first. Into zeroed memory. */
 void rt_fixed_split_columns(const rt_fixed_columns *columns, char *to, float *scales, int32_t *sums);
 
-/* C = A B, or C + A B: one tile of rows, by one or two of columns, which lie after each other. */
+/* Where sums are left that are complete: with the first row, and 16 columns of one tile or two. */
+typedef struct rt_fixed_result {
+    float *y;
+    int64_t row, beside;   /* numbers from one row to the next; from one tile of columns to the next */
+    const float *bias;     /* of the columns; or NULL */
+    const float *residual; /* lies as y does; or NULL */
+    uint16_t there[2];     /* columns that are there; others become zeros, */
+    uint16_t stored[2];    /* where they are stored */
+    int64_t rows;          /* of all tiles */
+    bool limits;
+    float low, high;
+} rt_fixed_result;
+
+/* C = A B, or C + A B: some tiles of rows, by one or two of columns, which lie after each other. */
 typedef struct rt_fixed_tiles {
-    const char *a, *b; /* digits */
-    const float *a_scales, *b_scales;
+    const char *a, *b;     /* digits: tiles of rows lie after each other */
+    const float *a_scales; /* RT_FIXED_ROWS of each tile */
+    const float *b_scales;
     const int32_t *b_sums;
-    int64_t rows;  /* of the tile, as in rt_fixed_begin */
+    int64_t count; /* of tiles of rows */
+    int64_t rows;  /* of a tile, as in rt_fixed_begin */
     int64_t steps; /* of the block */
     bool wide;     /* two tiles of columns */
-    float *c;      /* rows of RT_FIXED_PAIR numbers, aligned to 64 */
+    float *c;      /* RT_FIXED_ROWS rows a tile, of RT_FIXED_PAIR numbers, aligned to 64 */
     bool add;
-    int32_t *sums; /* memory for 2 * RT_FIXED_SUMS, aligned to 64 */
+    const rt_fixed_result *result; /* C is left there instead, with all that is added; or NULL */
+    int32_t *sums;                 /* memory for 2 * RT_FIXED_SUMS, aligned to 64 */
     /* What is multiplied next, so many lines of a cache, which are asked for meanwhile, `each` at a time, RT_FIXED_PRODUCTS times a step of each
-     * tile of columns. */
+     * tile by each. */
     const char *next;
     int64_t lines, each;
 } rt_fixed_tiles;
 enum { RT_FIXED_PRODUCTS = 8 };
 void rt_fixed_multiply(const rt_fixed_tiles *tiles);
-/* The same of one row that is alone, which asks for nothing; needs no tiles. */
+/* The same of one row that is alone, which asks for nothing, and is left in `c`; needs no tiles. */
 void rt_fixed_multiply_row(const rt_fixed_tiles *tiles);
 
 #endif

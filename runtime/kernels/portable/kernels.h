@@ -137,6 +137,7 @@ extern const rt_kernel rt_kernel_split_convolution; /* in tiles of bfloat16 part
 
 /* MatMul and Gemm with a constant right matrix in panels (packed_product.c). */
 extern const rt_kernel rt_kernel_packed_product;
+extern const rt_kernel rt_kernel_fixed_convolution; /* the same of points (fixed_convolution.c) */
 extern const rt_kernel rt_kernel_fixed_product; /* in fixed point in tiles of bytes (fixed_product.c) */
 extern const rt_kernel rt_kernel_split_product; /* in tiles of bfloat16 parts (split_product.c) */
 extern const rt_kernel

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_fixed_convolution.c: convolutions of single points in fixed point beside the direct one, on machines that have tiles of bytes: random extents,
+ * fused forms, residuals in place; bits depend neither on threads nor on bands; images whose numbers differ much in size; what it refuses.
+ */
+#include "runtime/kernels/portable/fixed_tiles.h"
+#include "tests/support/application.h"
+#include "tests/support/support.h"
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const char NAME[] = "portable.fixed_convolution";
+static const op_layout layouts[] = {OP_LAYOUT_NC16, OP_LAYOUT_NHWC};
+
+static void draw(application *app, uint64_t *seed, bool residual) {
+    static const char *const activations[] = {"", "Relu", "LeakyRelu", "Clip", "Sigmoid", "Swish"};
+    const int64_t images = random_range(seed, 1, 3), channels = random_range(seed, 32, 600),
+                  filters = random_range(seed, 16, 100), height = random_range(seed, 1, 15),
+                  width = random_range(seed, 8, 20);
+    application_init(app, OP_CONV);
+    if (random_range(seed, 0, 3)) {
+        application_random(app, OP_FLOAT, 4, DIMS(images, channels, height, width), seed);
+        application_random(app, OP_FLOAT, 4, DIMS(filters, channels, 1, 1), seed);
+    } else {
+        application_random(app, OP_FLOAT, 3, DIMS(images, channels, width), seed);
+        application_random(app, OP_FLOAT, 3, DIMS(filters, channels, 1), seed);
+    }
+    if (random_range(seed, 0, 1)) application_random(app, OP_FLOAT, 1, DIMS(filters), seed);
+    else application_absent(app);
+    const char *activation = activations[random_range(seed, 0, 5)];
+    if (activation[0]) application_text(app, "ouro.activation", activation);
+    application_real(app, "ouro.alpha", -0.25f);
+    application_real(app, "ouro.beta", 0.75f);
+    if (!residual) return;
+    if (app->inputs[0].type.shape.rank == 4)
+        application_random(app, OP_FLOAT, 4, DIMS(images, filters, height, width), seed);
+    else application_random(app, OP_FLOAT, 3, DIMS(images, filters, width), seed);
+}
+
+/* In some images most numbers are small beside a few: their rows are multiplied twice. */
+static void make_small(application *app, uint64_t *seed) {
+    float *x = app->inputs[0].data;
+    for (size_t i = 0; i < app->inputs[0].bytes / sizeof *x; i++)
+        if (random_range(seed, 0, 9)) x[i] *= 1e-6f;
+}
+
+static void test_equals_the_direct_convolution(void **state) {
+    (void)state;
+    if (!rt_fixed_wanted()) skip();
+    for (uint64_t trial = 1; trial <= support_share(40); trial++) {
+        uint64_t seed = trial;
+        const bool residual = trial % 3 == 0;
+        const op_layout layout = layouts[trial % 2];
+        application app;
+        draw(&app, &seed, residual);
+        if (trial % 5 == 0) make_small(&app, &seed);
+        application_run(&app, "portable.convolution", 1);
+        const op_tensor expected = app.outputs[0];
+        const op_tensor all = application_run_blocks(&app, NAME, layout, SIZE_MAX, 1, 1, false);
+        for (size_t k = 0; k < all.bytes / sizeof(float); k++)
+            application_check_near(((const float *)all.data)[k], ((const float *)expected.data)[k], 1e-4,
+                                   trial, (int64_t)k);
+        for (int threads = 1; threads <= 5; threads++) {
+            for (int64_t blocks = 0; blocks < 4; blocks++) {
+                const op_tensor other = application_run_blocks(&app, NAME, layout, SIZE_MAX, blocks, threads,
+                                                               residual && threads == 5 && blocks == 3);
+                if (memcmp(all.data, other.data, all.bytes) != 0)
+                    fail_msg("seed %" PRIu64 ", %d threads, %" PRId64 " bands: another result", trial,
+                             threads, blocks);
+            }
+        }
+        application_free(&app);
+    }
+}
+
+static bool is_estimated(int64_t channels, int64_t extent, int64_t kernel, int64_t stride, int64_t group,
+                         op_layout layout, bool portable_only) {
+    const rt_environment environment = {.threads = 1, .portable_only = portable_only};
+    rt_cost cost;
+    application app;
+    application_init(&app, OP_CONV);
+    application_input(&app, OP_FLOAT, 4, DIMS(1, channels, extent, extent));
+    application_input(&app, OP_FLOAT, 4, DIMS(64, channels / group, kernel, kernel));
+    application_integers(&app, "strides", 2, DIMS(stride, stride));
+    application_integers(&app, "pads", 4, DIMS(kernel / 2, kernel / 2, kernel / 2, kernel / 2));
+    application_integer(&app, "group", group);
+    assert_int_equal(application_infer(&app), BASE_OK);
+    app.inputs[0].type.layout = app.outputs[0].type.layout = layout;
+    const bool estimated = rt_kernel_find(NAME)->estimate(&app.call, &environment, SIZE_MAX, &cost);
+    application_free(&app);
+    return estimated;
+}
+
+static void test_refuses(void **state) {
+    (void)state;
+    assert_int_equal(is_estimated(64, 14, 1, 1, 1, OP_LAYOUT_NC16, false), rt_fixed_wanted());
+    assert_int_equal(is_estimated(64, 14, 1, 1, 1, OP_LAYOUT_NHWC, false), rt_fixed_wanted());
+    assert_false(is_estimated(64, 14, 1, 1, 1, OP_LAYOUT_ROW_MAJOR, false));
+    assert_false(is_estimated(64, 14, 3, 1, 1, OP_LAYOUT_NC16, false));
+    assert_false(is_estimated(64, 14, 1, 2, 1, OP_LAYOUT_NC16, false));
+    assert_false(is_estimated(64, 14, 1, 1, 2, OP_LAYOUT_NC16, false));
+    assert_false(is_estimated(16, 14, 1, 1, 1, OP_LAYOUT_NC16, false));
+    assert_false(is_estimated(64, 2, 1, 1, 1, OP_LAYOUT_NC16, false));
+    assert_false(is_estimated(64, 14, 1, 1, 1, OP_LAYOUT_NC16, true));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_equals_the_direct_convolution),
+        cmocka_unit_test(test_refuses),
+    };
+    return cmocka_run_group_tests_name("fixed_convolution", tests, NULL, NULL);
+}
