@@ -6,7 +6,9 @@
 #include <string.h>
 
 enum {
-    CHAINS = 8, /* sums of an element: as many at once as an addition takes time */
+    CHAINS = 4, /* sums of an element of one row */
+    ROW_PANELS =
+        4, /* that one row is multiplied by side by side, where there are registers for so many sums */
     SCALE_BYTES = RT_PANEL * sizeof(float),
     TOGETHER = 4 /* panels of integers that several rows pass over before their sums are scaled */
 };
@@ -116,83 +118,108 @@ bool rt_panel_loss(op_dtype stored, const float *column, int64_t depth, double *
 
 /* ---- one row ------------------------------------------------------------------------------------------- */
 
-typedef void row_function(const float *a, const void *panel, int64_t depth, float *y);
+/* One row times some panels, which are `each` bytes apart. */
+typedef void row_function(const float *a, const char *panels, size_t each, int64_t depth, float *y);
 
-/* One row times a panel of weights of this type, which are SCALED where they are integers. A panel has PARTS vectors that are no
- * wider than a register. */
-#define ROW(name, target, vector, weight, LOAD, ADD_PRODUCT, SCALED)                                         \
-    target static void name(const float *restrict a, const void *restrict weights, int64_t depth,            \
-                            float *restrict y) {                                                             \
-        enum { WIDE = sizeof(vector) / sizeof(float), PARTS = RT_PANEL / WIDE };                             \
-        const char *panel = weights;                                                                         \
-        if (SCALED) memset(y, 0, RT_PANEL * sizeof *y);                                                      \
+/* One row times panels of weights of this type, which are SCALED where they are integers. A panel has PARTS vectors that are no wider than
+ * a register. SIDE vectors are added up side by side, of one panel or of several: each number of the row is loaded once for all. */
+#define ROW(name, target, vector, weight, LOAD, ADD_PRODUCT, SCALED, SIDE)                                   \
+    target static void name(const float *restrict a, const char *restrict panels, size_t each,               \
+                            int64_t depth, float *restrict y) {                                              \
+        enum {                                                                                               \
+            WIDE = sizeof(vector) / sizeof(float),                                                           \
+            PARTS = RT_PANEL / WIDE,                                                                         \
+            ALL = SIDE > PARTS ? SIDE : PARTS                                                                \
+        };                                                                                                   \
+        if (SCALED) memset(y, 0, ALL * sizeof(vector));                                                      \
         for (int64_t from = 0; from < depth;) {                                                              \
             const int64_t rest = depth - from,                                                               \
                           length = SCALED && rest > RT_SCALE_DEPTH ? RT_SCALE_DEPTH : rest;                  \
-            const char *scales = panel;                                                                      \
-            if (SCALED) panel += SCALE_BYTES;                                                                \
-            for (int part = 0; part < PARTS; part++) {                                                       \
-                const weight *at = (const weight *)(const void *)panel + part * WIDE;                        \
-                vector sums[CHAINS];                                                                         \
-                _Pragma("GCC unroll 8") for (int s = 0; s < CHAINS; s++) sums[s] = (vector){0};              \
+            const char *scales = panels;                                                                     \
+            if (SCALED) panels += SCALE_BYTES;                                                               \
+            for (int part = 0; part < ALL; part += SIDE) {                                                   \
+                const char *at = panels + (size_t)part * WIDE * sizeof(weight);                              \
+                vector sums[CHAINS][SIDE];                                                                   \
+                _Pragma("GCC unroll 4") for (int s = 0; s < CHAINS; s++)                                     \
+                    _Pragma("GCC unroll 4") for (int v = 0; v < SIDE; v++) sums[s][v] = (vector){0};         \
                 int64_t k = 0;                                                                               \
-                for (; k + CHAINS <= length; k += CHAINS, at += CHAINS * RT_PANEL) {                         \
-                    _Pragma("GCC unroll 8") for (int s = 0; s < CHAINS; s++)                                 \
-                        ADD_PRODUCT(sums[s], a[from + k + s], LOAD(vector, at + s * RT_PANEL));              \
+                for (; k + CHAINS <= length; k += CHAINS, at += CHAINS * RT_PANEL * sizeof(weight)) {        \
+                    _Pragma("GCC unroll 4") for (int s = 0; s < CHAINS; s++)                                 \
+                        _Pragma("GCC unroll 4") for (int v = 0; v < SIDE; v++)                               \
+                            ADD_PRODUCT(sums[s][v], a[from + k + s], LOAD(vector, PLACE(weight, s, v)));     \
                 }                                                                                            \
-                for (; k < length; k++, at += RT_PANEL) ADD_PRODUCT(sums[0], a[from + k], LOAD(vector, at)); \
-                _Pragma("GCC unroll 4") for (int s = 0; s < 4; s++) sums[s] += sums[s + 4];                  \
-                sums[0] = (sums[0] + sums[2]) + (sums[1] + sums[3]);                                         \
-                if (SCALED) {                                                                                \
-                    vector scale, before;                                                                    \
-                    memcpy(&scale, scales + part * sizeof scale, sizeof scale);                              \
-                    memcpy(&before, y + part * WIDE, sizeof before);                                         \
-                    sums[0] = before + sums[0] * scale;                                                      \
+                for (; k < length; k++, at += RT_PANEL * sizeof(weight))                                     \
+                    _Pragma("GCC unroll 4") for (int v = 0; v < SIDE; v++)                                   \
+                        ADD_PRODUCT(sums[0][v], a[from + k], LOAD(vector, PLACE(weight, 0, v)));             \
+                _Pragma("GCC unroll 4") for (int v = 0; v < SIDE; v++) {                                     \
+                    vector sum = (sums[0][v] + sums[2][v]) + (sums[1][v] + sums[3][v]);                      \
+                    float *to = y + (part + v) * WIDE;                                                       \
+                    if (SCALED) {                                                                            \
+                        vector scale, before;                                                                \
+                        memcpy(&scale,                                                                       \
+                               scales + (size_t)(v / PARTS) * each +                                         \
+                                   (size_t)(part + v) % PARTS * sizeof scale,                                \
+                               sizeof scale);                                                                \
+                        memcpy(&before, to, sizeof before);                                                  \
+                        sum = before + sum * scale;                                                          \
+                    }                                                                                        \
+                    memcpy(to, &sum, sizeof sum);                                                            \
                 }                                                                                            \
-                memcpy(y + part * WIDE, &sums[0], sizeof(vector));                                           \
             }                                                                                                \
-            panel += (size_t)length * RT_PANEL * sizeof(weight);                                             \
+            panels += (size_t)length * RT_PANEL * sizeof(weight);                                            \
             from += length;                                                                                  \
         }                                                                                                    \
     }
+/* Row s of what is next, vector v of those side by side. */
+#define PLACE(weight, s, v)                                                                                  \
+    ((const weight *)(const void *)(at + (size_t)((v) / PARTS) * each) + (s)*RT_PANEL + (v) % PARTS * WIDE)
 
 #define ADD(sum, left, right) ((sum) += (left) * (right))
-#define ROWS(name, target, wide, ADD_PRODUCT)                                                                \
-    ROW(floats_##name, target, rt_floats_##wide, float, RT_LOAD_FLOATS, ADD_PRODUCT, false)                  \
-    ROW(halves_##name, target, rt_floats_##wide, uint16_t, RT_LOAD_HALF_##wide, ADD_PRODUCT, false)          \
-    ROW(brains_##name, target, rt_floats_##wide, uint16_t, RT_LOAD_BRAIN_##wide, ADD_PRODUCT, false)         \
-    ROW(shorts_##name, target, rt_floats_##wide, uint16_t, RT_LOAD_SHORT_##wide, ADD_PRODUCT, true)
-ROWS(baseline, , 4, ADD)
+#define ROWS(name, target, wide, ADD_PRODUCT, SIDE)                                                          \
+    ROW(floats_##name, target, rt_floats_##wide, float, RT_LOAD_FLOATS, ADD_PRODUCT, false, SIDE)            \
+    ROW(halves_##name, target, rt_floats_##wide, uint16_t, RT_LOAD_HALF_##wide, ADD_PRODUCT, false, SIDE)    \
+    ROW(brains_##name, target, rt_floats_##wide, uint16_t, RT_LOAD_BRAIN_##wide, ADD_PRODUCT, false, SIDE)   \
+    ROW(shorts_##name, target, rt_floats_##wide, uint16_t, RT_LOAD_SHORT_##wide, ADD_PRODUCT, true, SIDE)
+ROWS(baseline, , 4, ADD, 2)
 #if defined(__x86_64__) && defined(__GNUC__)
 #define AVX2 __attribute__((target("avx2,fma,f16c")))
 #define AVX512 __attribute__((target("avx512f")))
 #define ADD_8(sum, left, right) ((sum) = _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum))
 #define ADD_16(sum, left, right) ((sum) = _mm512_fmadd_ps(_mm512_set1_ps(left), right, sum))
-ROWS(avx2, AVX2, 8, ADD_8)
-ROWS(avx512, AVX512, 16, ADD_16)
+ROWS(avx2, AVX2, 8, ADD_8, 2)
+ROWS(avx512, AVX512, 16, ADD_16, 1)
+ROWS(avx512_side, AVX512, 16, ADD_16, ROW_PANELS)
 #endif
 
-static row_function *best_row(op_dtype stored) {
+/* The function for one panel, and for ROW_PANELS of them; NULL: there is none. */
+typedef struct row_functions {
+    row_function *one, *side;
+} row_functions;
+
 #define FOR(name)                                                                                            \
     (stored == OP_FLOAT      ? floats_##name                                                                 \
      : stored == OP_FLOAT16  ? halves_##name                                                                 \
      : stored == OP_BFLOAT16 ? brains_##name                                                                 \
                              : shorts_##name)
+static row_functions best_row(op_dtype stored) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512f")) return FOR(avx512);
+    if (__builtin_cpu_supports("avx512f")) return (row_functions){FOR(avx512), FOR(avx512_side)};
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && rt_has_half_conversions())
-        return FOR(avx2);
+        return (row_functions){FOR(avx2), NULL};
 #endif
-    return FOR(baseline);
+    return (row_functions){FOR(baseline), NULL};
 }
 
 void rt_panels_row(op_dtype stored, const float *a, const void *panels, int64_t depth, int64_t count,
                    bool back, float *y) {
-    row_function *run = best_row(stored);
+    const row_functions run = best_row(stored);
     const size_t each = panel_bytes(stored, depth);
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t panel = back ? count - 1 - i : i;
-        run(a, (const char *)panels + (size_t)panel * each, depth, y + panel * RT_PANEL);
+    for (int64_t done = 0; done < count;) {
+        const int64_t some = run.side && count - done >= ROW_PANELS ? ROW_PANELS : 1,
+                      panel = back ? count - done - some : done;
+        (some > 1 ? run.side : run.one)(a, (const char *)panels + (size_t)panel * each, each, depth,
+                                        y + panel * RT_PANEL);
+        done += some;
     }
 }
 

@@ -32,7 +32,7 @@ void rt_panel_copy(const uint16_t *columns, int64_t step, int64_t count, int64_t
  * False: they cannot be stored, as one of them has no finite number there. */
 bool rt_panel_loss(op_dtype stored, const float *column, int64_t depth, double *lost, double *whole);
 
-/* y[panel][RT_PANEL] = a times each of `count` panels, the last one first if it is to go `back`. Eight sums an element, by the place of the
+/* y[panel][RT_PANEL] = a times each of `count` panels, the last one first if it is to go `back`. Four sums an element, by the place of the
  * depth, which are then added from the halves down; products are rounded with their additions, where the machine can. */
 void rt_panels_row(op_dtype stored, const float *a, const void *panels, int64_t depth, int64_t count,
                    bool back, float *y);
