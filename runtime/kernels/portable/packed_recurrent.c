@@ -8,8 +8,8 @@
  *
  * The inputs' part is made of some steps at a time, as many as are whole tiles and stay in a cache; a step goes through R from the
  * front to the back, or from the back, in turns, so that it finds in the cache what was read last. A group's gates are finished
- * while the next group's weights are on their way; of few sequences, which wait for weights, all products come before all gates. The
- * state is written where it is wanted, and read from there. One step of one sequence reads each weight once, in one stream, which is
+ * while the next group's weights are on their way, of one sequence piece by piece (recurrent_row.c); of few sequences, which wait for
+ * weights, all products come before all gates. The state is written where it is wanted, and read from there. One step of one sequence reads each weight once, in one stream, which is
  * all that it takes.
  *
  * With lengths, a step is made for the sequences up to the last one that it is part of, and so are the inputs' parts; those before it
@@ -22,7 +22,7 @@
  */
 #include "ir/operators/recurrent_inputs.h"
 #include "runtime/kernels/portable/kernels.h"
-#include "runtime/kernels/portable/recurrent_cells.h"
+#include "runtime/kernels/portable/recurrent_row.h"
 #include "runtime/kernels/portable/weight_panels.h"
 #include <string.h>
 
@@ -415,13 +415,43 @@ static void multiply_few(const share *s, const phase *p, const char *panels, siz
     }
 }
 
+/* Whether the gates of one sequence are finished between products. A step that is the only one, whose weights come from farther away, takes less code. */
+static bool is_row_here(const share *s) {
+    const packed_recurrent *k = s->k;
+    return s->rows == 1 && k->sequence > 1 && k->stored == OP_FLOAT && !k->reset_first && rt_row_runs_here();
+}
+
+/* The gates of all own groups of one sequence, where the machine finishes them between products. */
+static void run_row(const share *s, const phase *p, const char *panels, size_t each, float *projected,
+                    bool back) {
+    const packed_recurrent *k = s->k;
+    const int64_t unit = s->group * RT_PANEL, bias_group = k->bias ? RT_CELL_GATES * RT_PANEL : 0;
+    rt_row_run(&(rt_row_step){.lstm = k->lstm,
+                              .alone = k->batch == 1,
+                              .back = back,
+                              .groups = s->group_end - s->group,
+                              .units = k->hidden - unit,
+                              .depth = k->hidden,
+                              .state = p->state,
+                              .panels = panels + (size_t)(s->group * p->each) * each,
+                              .bias_group = bias_group,
+                              .cells = {.bias = k->bias ? s->bias + s->group * bias_group : no_bias,
+                                        .x = projected + unit * k->gates,
+                                        .h = s->h + unit,
+                                        .c = k->lstm ? s->c + unit : NULL,
+                                        .h_next = p->made + unit,
+                                        .c_next = k->lstm ? s->c_next + unit : NULL}});
+}
+
 /* Of few sequences all sums come first: then the gates of one group do not wait for those of the one before. */
 static void run_phase(const share *s, const phase *p, float *projected, bool back) {
     const packed_recurrent *k = s->k;
     const int64_t tiles = (s->rows + RT_PANEL_ROWS - 1) / RT_PANEL_ROWS;
     const size_t each = k->r_bytes / (size_t)(k->groups * k->gates);
     const char *panels = s->r + (size_t)p->first * each;
-    if (s->rows <= FEW_ROWS) {
+    if (is_row_here(s)) {
+        run_row(s, p, panels, each, projected, back);
+    } else if (s->rows <= FEW_ROWS) {
         multiply_few(s, p, panels, each, back);
         for (int64_t group = s->group; group < s->group_end; group++)
             finish_group(s, p, group, 0, s->rows, s->sums + group * p->each * RT_PANEL,

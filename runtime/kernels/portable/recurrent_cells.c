@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* recurrent_cells.c: see recurrent_cells.h. Sixteen units are a register of AVX-512; elsewhere loops over them become what the machine has.
- *
- * A logistic function that is multiplied by something, and a tanh that is multiplied by a logistic function, are one quotient each:
- * a division takes as long as much of what they are made of. tanh is e / (e + 2) with e = exp(2 |x|) - 1, which loses nothing near 0.
  */
-#include "runtime/kernels/portable/recurrent_cells.h"
+#include "runtime/kernels/portable/recurrent_cells_512.h"
 #include "runtime/kernels/portable/vector_math.h"
-#include "runtime/kernels/portable/vector_math_512.h"
 #include <string.h>
 
 /* ---- any machine --------------------------------------------------------------------------------------- */
@@ -63,83 +59,21 @@ RT_CLONES static void gru_state_units(const rt_cells *of, int64_t row) {
 /* ---- AVX-512 ------------------------------------------------------------------------------------------- */
 
 #ifdef RT_HAS_MATH_512
-#define MASK(of) ((__mmask16)((1U << (of)->units) - 1))
-
-RT_MATH_512 static inline __m512 gate_512(const float *x, const float *bias, const float *sums, int gate) {
-    return _mm512_add_ps(
-        _mm512_add_ps(_mm512_loadu_ps(x + gate * RT_PANEL), _mm512_loadu_ps(bias + gate * RT_PANEL)),
-        _mm512_loadu_ps(sums + gate * RT_PANEL));
-}
-
-/* exp(2 |x|) - 1: 2^n (2^r - 1) + (2^n - 1) with n = |x| times 2 / log 2 to the nearest integer, r the rest, of which the product is not
- * rounded. What 2^r - 1 is taken for is within 1e-7 of it, relative to it. From 9.1 on e / (e + 2) rounds to 1. A NaN stays one. */
-RT_MATH_512 static inline __m512 double_exp_512(__m512 x) {
-    const __m512 a = _mm512_min_ps(_mm512_set1_ps(9.1f), _mm512_abs_ps(x)), one = _mm512_set1_ps(1.0f),
-                 exponent = _mm512_set1_ps(2.88539008f),
-                 n = _mm512_roundscale_ps(_mm512_mul_ps(a, exponent), 0), r = _mm512_fmsub_ps(a, exponent, n),
-                 power = _mm512_scalef_ps(one, n);
-    __m512 p = _mm512_set1_ps(0.000154035122f);
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.00133907353f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.00961823761f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.0555035733f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.240226492f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.693147182f));
-    return _mm512_fmadd_ps(_mm512_mul_ps(p, r), power, _mm512_sub_ps(power, one));
-}
-
-/* tanh(x) over `by`, which is positive. */
-RT_MATH_512 static inline __m512 tanh_over_512(__m512 x, __m512 by) {
-    const __m512i sign = _mm512_set1_epi32(INT32_MIN);
-    const __m512 e = double_exp_512(x),
-                 y = _mm512_div_ps(e, _mm512_mul_ps(_mm512_add_ps(e, _mm512_set1_ps(2.0f)), by));
-    return _mm512_castsi512_ps(
-        _mm512_ternarylogic_epi32(sign, _mm512_castps_si512(x), _mm512_castps_si512(y), 0xca));
-}
-
-RT_MATH_512 static inline __m512 tanh_512(__m512 x) {
-    return tanh_over_512(x, _mm512_set1_ps(1.0f));
-}
-
 RT_MATH_512_INLINE void lstm_units_512(const rt_cells *of, int64_t row) {
-    const float *bias = of->bias, *x = of->x + row * of->x_row, *sums = of->sums + row * of->sums_row;
-    const rt_gate_512 gate = rt_gate_512_of(1);
-    const __mmask16 mask = MASK(of);
-    const __m512 in = rt_one_and_exp_16(gate_512(x, bias, sums, 0), &gate),
-                 keep = rt_one_and_exp_16(gate_512(x, bias, sums, 2), &gate),
-                 c = _mm512_maskz_loadu_ps(mask, of->c + row * of->state_row),
-                 cell = _mm512_add_ps(_mm512_div_ps(c, keep), tanh_over_512(gate_512(x, bias, sums, 3), in)),
-                 out = rt_one_and_exp_16(gate_512(x, bias, sums, 1), &gate);
-    _mm512_mask_storeu_ps(of->c_next + row * of->state_row, mask, cell);
-    _mm512_mask_storeu_ps(of->h_next + row * of->state_row, mask, tanh_over_512(cell, out));
-}
-
-/* fresh + (h - fresh) / update */
-RT_MATH_512 static inline void store_state_512(const rt_cells *of, int64_t row, __m512 fresh, __m512 change) {
-    _mm512_mask_storeu_ps(of->h_next + row * of->state_row, MASK(of), _mm512_add_ps(fresh, change));
+    rt_cell_512 cell = {0};
+    rt_lstm_512(of, row, &cell, 0, RT_LSTM_PIECES);
 }
 
 RT_MATH_512_INLINE void gru_units_512(const rt_cells *of, int64_t row) {
-    const float *bias = of->bias, *x = of->x + row * of->x_row, *sums = of->sums + row * of->sums_row;
-    const rt_gate_512 gate = rt_gate_512_of(1);
-    const __m512 reset = rt_one_and_exp_16(gate_512(x, bias, sums, 1), &gate),
-                 update = rt_one_and_exp_16(gate_512(x, bias, sums, 0), &gate),
-                 h = _mm512_maskz_loadu_ps(MASK(of), of->h + row * of->state_row),
-                 inner = _mm512_add_ps(_mm512_loadu_ps(sums + 2 * RT_PANEL),
-                                       _mm512_loadu_ps(bias + 3 * RT_PANEL)),
-                 own = _mm512_add_ps(_mm512_loadu_ps(x + 2 * RT_PANEL), _mm512_loadu_ps(bias + 2 * RT_PANEL)),
-                 fresh = tanh_512(_mm512_add_ps(own, _mm512_div_ps(inner, reset)));
-    store_state_512(of, row, fresh, _mm512_div_ps(_mm512_sub_ps(h, fresh), update));
+    rt_cell_512 cell = {0};
+    rt_gru_512(of, row, &cell, 0, RT_GRU_PIECES);
 }
 
 RT_MATH_512_INLINE void gru_reset_units_512(const rt_cells *of, int64_t row) {
-    const float *bias = of->bias, *sums = of->sums + row * of->sums_row;
-    float *x = of->x + row * of->x_row;
-    const rt_gate_512 gate = rt_gate_512_of(1);
-    const __m512 reset = rt_one_and_exp_16(gate_512(x, bias, sums, 1), &gate),
-                 update = rt_one_and_exp_16(gate_512(x, bias, sums, 0), &gate),
-                 h = _mm512_maskz_loadu_ps(MASK(of), of->h + row * of->state_row);
-    _mm512_storeu_ps(x, _mm512_div_ps(_mm512_set1_ps(1.0f), update));
-    _mm512_mask_storeu_ps(of->h_next + row * of->state_row, MASK(of), _mm512_div_ps(h, reset));
+    const __m512 reset = rt_cell_one_and_exp_512(of, row, 1), update = rt_cell_one_and_exp_512(of, row, 0),
+                 h = _mm512_maskz_loadu_ps(rt_cell_mask(of), of->h + row * of->state_row);
+    _mm512_storeu_ps(of->x + row * of->x_row, _mm512_div_ps(_mm512_set1_ps(1.0f), update));
+    _mm512_mask_storeu_ps(of->h_next + row * of->state_row, rt_cell_mask(of), _mm512_div_ps(h, reset));
 }
 
 RT_MATH_512_INLINE void gru_state_units_512(const rt_cells *of, int64_t row) {
@@ -147,9 +81,9 @@ RT_MATH_512_INLINE void gru_state_units_512(const rt_cells *of, int64_t row) {
     const __m512 both = _mm512_add_ps(_mm512_loadu_ps(bias + 2 * RT_PANEL),
                                       _mm512_loadu_ps(bias + 3 * RT_PANEL)),
                  own = _mm512_add_ps(_mm512_loadu_ps(x + 2 * RT_PANEL), both),
-                 fresh = tanh_512(_mm512_add_ps(own, _mm512_loadu_ps(sums))),
-                 h = _mm512_maskz_loadu_ps(MASK(of), of->h + row * of->state_row);
-    store_state_512(of, row, fresh, _mm512_mul_ps(_mm512_sub_ps(h, fresh), _mm512_loadu_ps(x)));
+                 fresh = rt_cell_tanh_512(_mm512_add_ps(own, _mm512_loadu_ps(sums))),
+                 h = _mm512_maskz_loadu_ps(rt_cell_mask(of), of->h + row * of->state_row);
+    rt_store_state_512(of, row, fresh, _mm512_mul_ps(_mm512_sub_ps(h, fresh), _mm512_loadu_ps(x)));
 }
 #endif
 
