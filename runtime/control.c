@@ -542,6 +542,11 @@ static base_status run_loop(ouro_session *session, const rt_step *step) {
     loop->iteration = 0;
     if (status == BASE_OK) status = begin_loop(session, loop);
     if (status == BASE_OK) status = notify(session, step, RT_LOOP_BEGINS, 0);
+    loop->by_rows = status == BASE_OK && condition && rt_row_loop_fits(session, loop);
+    if (loop->by_rows) {
+        status = rt_row_loop_run(session, loop);
+        t = loop->iteration;
+    }
     for (; status == BASE_OK && t < trips && condition; t++) {
         session->run.iteration = loop->iteration = t;
         session->run.remaining[loop->body] = trips == INT64_MAX ? -1 : trips - t - 1;

@@ -47,7 +47,11 @@ static inline bool must_stop(const ouro_session *session) {
            !session->run.committed;
 }
 
-static base_status stop(ouro_session *session) {
+bool rt_must_stop(const ouro_session *session) {
+    return must_stop(session);
+}
+
+base_status rt_stop(ouro_session *session) {
     session->run.stopped = true;
     return base_fail(&session->run.report, BASE_USAGE,
                      is_late(session) ? "the run took longer than %g seconds" : "the run was cancelled",
@@ -97,7 +101,7 @@ static inline base_status commit(ouro_session *session, uint32_t graph, uint32_t
 static base_status pass_empty(ouro_session *session, uint32_t graph) {
     const uint32_t owner = session->of->graphs[graph].owner;
     if (owner == PLAN_ABSENT || !must_stop(session)) return BASE_OK;
-    return rt_fail_at(session, owner, stop(session));
+    return rt_fail_at(session, owner, rt_stop(session));
 }
 
 /* Aliases are nodes without a step: observers see them, too. */
@@ -108,7 +112,7 @@ static base_status execute_observed(ouro_session *session, uint32_t number) {
         const rt_step *step = session->code.steps[n];
         base_status status = commit(session, number, n);
         if (status != BASE_OK) return status;
-        if (must_stop(session)) status = stop(session);
+        if (must_stop(session)) status = rt_stop(session);
         const double start = rt_now_seconds();
         if (step && status == BASE_OK) status = rt_step_run(session, step);
         if (status != BASE_OK) return rt_fail_at(session, n, status);
@@ -129,7 +133,7 @@ base_status rt_execute(ouro_session *session, uint32_t graph) {
     for (const rt_step *step = program->steps, *end = step + program->step_count; step < end; step++) {
         base_status status = commit(session, graph, step->node);
         if (status != BASE_OK) return status;
-        status = must_stop(session) ? stop(session) : rt_step_run(session, step);
+        status = must_stop(session) ? rt_stop(session) : rt_step_run(session, step);
         if (status != BASE_OK) return rt_fail_at(session, step->node, status);
         if (step->release_count) rt_step_release(session, step);
     }

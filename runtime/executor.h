@@ -7,6 +7,7 @@
  * - run.c: runs, traces
  * - execute.c: the steps of a graph
  * - control.c: If and Loop
+ * - row_loops.c: loops that each thread runs for rows of its own
  * - multiviews.c: addresses that change with the iterations, and by swaps
  * - lazy_copies.c: copies that only hand an address on
  * - values.c: memory of what only the run knows
@@ -211,6 +212,8 @@ typedef struct rt_lazy_list {
     void **inputs; /* of the step, while the kernel runs: where they will be from then on */
 } rt_lazy_list;
 
+typedef struct rt_row_loop rt_row_loop; /* row_loops.c */
+
 typedef struct rt_step_loop {
     rt_loop_multiview *multiviews; /* swap buffers first: others refer to them */
     uint32_t multiview_count;
@@ -230,6 +233,8 @@ typedef struct rt_step_loop {
     uint32_t input_count, output_count;
     const uint32_t *released; /* dynamic tensors that end with an iteration */
     uint32_t release_count;
+    rt_row_loop *rows; /* NULL: it cannot run row by row */
+    bool by_rows;      /* it did, the last time */
 } rt_step_loop;
 
 enum { RT_DECIDING_BYTES = 64 /* an extent for each of the most axes */ };
@@ -586,6 +591,9 @@ base_status rt_step_run(ouro_session *session, const rt_step *step);
 void rt_step_release(ouro_session *session, const rt_step *step);
 /* What an alias would only have pointed at is copied: parts out of the whole, or (Concat) into it. */
 base_status rt_alias_run(ouro_session *session, const rt_step *step);
+/* The run was cancelled, or is late, and may end. */
+bool rt_must_stop(const ouro_session *session);
+base_status rt_stop(ouro_session *session); /* it ends: BASE_USAGE, with a report */
 /* Puts "MODEL: node" before the messages of the report, once. Returns the status. */
 base_status rt_fail_at(ouro_session *session, uint32_t node, base_status status);
 
@@ -612,16 +620,20 @@ static inline int64_t rt_multiviews_turn(int64_t t, uint32_t period) {
     return t <= UINT32_MAX ? (uint32_t)t % period : t % period;
 }
 
+/* Where a multi-view of the loop is in iteration t. */
+static inline unsigned char *rt_multiview_at(const rt_loop_multiview *multiview, int64_t t) {
+    const int64_t beyond = t - (int64_t)multiview->prologue;
+    return beyond < 0 ? multiview->table[t]
+           : multiview->period == 1
+               ? multiview->table[multiview->prologue] + multiview->stride * beyond
+               : multiview->table[multiview->prologue + rt_multiviews_turn(beyond, multiview->period)];
+}
+
 /* The loop is in iteration t, or has run t times. Here, because it is part of every iteration. */
 static inline void rt_multiviews_count(ouro_session *session, const rt_step_loop *loop, int64_t t) {
     for (uint32_t i = 0; i < loop->multiview_count; i++) {
         const rt_loop_multiview *multiview = &loop->multiviews[i];
-        int64_t beyond = t - (int64_t)multiview->prologue;
-        unsigned char *data =
-            beyond < 0 ? multiview->table[t]
-            : multiview->period == 1
-                ? multiview->table[multiview->prologue] + multiview->stride * beyond
-                : multiview->table[multiview->prologue + rt_multiviews_turn(beyond, multiview->period)];
+        unsigned char *data = rt_multiview_at(multiview, t);
         session->run.multiview_data[multiview->multiview] = data;
         for (uint32_t p = session->code.multiview_patches[multiview->multiview]; p != PLAN_ABSENT;
              p = session->code.patches[p].next) {
@@ -636,6 +648,14 @@ bool rt_control_make(ouro_session *session, const plan_node *node, rt_step *step
 base_status rt_control_follow(ouro_session *session, const rt_control_event *event);
 /* Gives back what a run that failed left. */
 void rt_control_reset(ouro_session *session, rt_step_loop *loop);
+
+/* row_loops.c */
+/* Finds the loops that can run row by row; all steps are made. False when memory runs out. */
+bool rt_row_loops_make(ouro_session *session);
+/* Whether this loop, which has begun, can run so, `loop->trips` times: the bits are the same. */
+bool rt_row_loop_fits(const ouro_session *session, const rt_step_loop *loop);
+/* All its iterations. */
+base_status rt_row_loop_run(ouro_session *session, rt_step_loop *loop);
 
 /* values.c */
 /* A dynamic tensor gets a value (the buffer, which may be NULL, is retained), or loses it. */

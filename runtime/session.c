@@ -271,7 +271,8 @@ static base_status make_all(ouro_session *session, const ouro_session_options *o
     if (status == BASE_OK) status = rt_tensors_make(session, report);
     if (status == BASE_OK) status = make_programs(session, report);
     if (status == BASE_OK) status = make_scratch(session, report);
-    if (status == BASE_OK && (!make_lives(session) || !rt_shapes_make(session)))
+    if (status == BASE_OK &&
+        (!make_lives(session) || !rt_row_loops_make(session) || !rt_shapes_make(session)))
         status = base_fail_memory(report);
     if (status != BASE_OK) return status;
     for (size_t i = 0; i < session->of->header->outputs.count; i++) {

@@ -42,6 +42,21 @@ typedef struct rt_prepared rt_prepared;
 typedef base_status rt_run_function(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                                     void *scratch, base_report *report);
 
+/* Computes rows [begin, end) of output 0, with the bits that `run` gives them, without scratch; nothing can fail. Other threads may compute other
+ * rows meanwhile: each has another `member`, which is less than the number of threads. */
+typedef void rt_run_rows_function(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                                  int member, int64_t begin, int64_t end);
+
+/* The rows of output 0: equally many bytes each, one after another. So a loop can be run through by each thread for rows of its own. */
+typedef struct rt_rows {
+    rt_run_rows_function *run; /* NULL: the kernel does not tell rows apart */
+    int64_t count;
+    uint32_t
+        inputs; /* bit i: input i has as many rows, and a row of the output reads that row of it alone; other inputs are read
+                        anywhere */
+    int64_t work; /* of all rows, in simple operations */
+} rt_rows;
+
 struct rt_prepared {
     const rt_kernel *kernel;
     rt_run_function *run;
@@ -50,6 +65,7 @@ struct rt_prepared {
     uint32_t input_count, output_count;
     size_t scratch_bytes;
     void *state; /* the kernel's own */
+    rt_rows rows;
 };
 
 /* How a kernel would like the tensors of an application to lie. */

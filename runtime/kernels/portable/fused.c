@@ -213,6 +213,70 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
+/* ---- rows by themselves --------------------------------------------------------------------------------- */
+
+/* All is one row: elements from anywhere to anywhere can be computed in registers, short rows as a whole. */
+static void run_elements(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs, int member,
+                         int64_t begin, int64_t end) {
+    (void)member;
+    const fused_state *state = prepared->state;
+    const int64_t width = state->width ? state->width : 1;
+    void *addresses[OP_FUSED_INPUTS];
+    for (uint32_t i = 0; i < state->program.input_count; i++) {
+        const fused_input *input = &state->inputs[i];
+        const int64_t next = input->form == FUSED_RUNS   ? width
+                             : input->form == FUSED_ROWS ? input->in_rows.next
+                                                         : 0;
+        addresses[i] = (char *)inputs[i].data + begin * next * (int64_t)input->size;
+    }
+    char *to = (char *)outputs[0].data + begin * width * (int64_t)state->size;
+    rt_registers_run(state->registers, addresses, to, (end - begin) * width);
+}
+
+/* Rows are equally many blocks. */
+static void run_whole_blocks(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                             int member, int64_t begin, int64_t end) {
+    const fused_state *state = prepared->state;
+    const int64_t each = state->blocks / prepared->rows.count;
+    const fused_run run = {.prepared = prepared, .inputs = inputs, .to = outputs[0].data};
+    (void)run_blocks(&run, member, begin * each, end * each);
+}
+
+static bool needs_buffers(const fused_state *state) {
+    for (uint32_t v = 0; v < state->program.input_count + state->program.step_count; v++) {
+        if (state->buffers[v] >= 0) return true;
+    }
+    return false;
+}
+
+/* Whether the input has so many rows, of which the result's read one each. */
+static bool has_rows(const fused_state *state, const fused_input *input, const op_tensor *tensor,
+                     int64_t rows) {
+    if (state->rank > 1)
+        return input->strides[0] && input->strides[0] * rows == rt_stored_elements(&tensor->type);
+    return input->form == FUSED_RUNS || (input->form == FUSED_ROWS && input->in_rows.next > 0);
+}
+
+/* Which rows the result consists of; none, where blocks end within the last dimension that could tell them apart. */
+static rt_rows rows_of(const fused_state *state, const op_call *call) {
+    rt_rows rows = {.work =
+                        state->row * state->blocks / state->parts * state->program.step_count * STEP_WORK};
+    if (state->rank > 1) {
+        rows.run = run_whole_blocks;
+        rows.count = state->dims[0];
+    } else if (state->registers && !needs_buffers(state)) {
+        rows.run = run_elements;
+        rows.count = state->width ? state->row / state->width : state->row;
+    } else if (state->blocks > 1 && state->steps[1].length == 0) {
+        rows.run = run_whole_blocks;
+        rows.count = state->blocks;
+    }
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        if (has_rows(state, &state->inputs[i], &call->inputs[i], rows.count)) rows.inputs |= 1U << i;
+    }
+    return rows;
+}
+
 /* ---- what is accepted ---------------------------------------------------------------------------------- */
 
 static const rt_kernel *kernel_of(op_code code) {
@@ -644,6 +708,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     }
     for (int thread = 1; thread < threads && status == BASE_OK; thread++)
         memcpy(&state->tensors[2 * thread], state->tensors, 2 * sizeof *state->tensors);
+    prepared->rows = rows_of(state, call);
     return status;
 }
 

@@ -34,6 +34,20 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
+static void run_rows(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs, int member,
+                     int64_t begin, int64_t end) {
+    (void)member;
+    const rt_product *product = prepared->state;
+    rt_product_run_rows(product, inputs[0].data, inputs[1].data, product->addend ? inputs[2].data : NULL,
+                        outputs[0].data, begin, end);
+}
+
+static rt_rows rows_of(const rt_product *product) {
+    const int64_t count = product->rows * product->batches;
+    if (!rt_product_has_rows(product) || count <= 0) return (rt_rows){0};
+    return (rt_rows){.run = run_rows, .count = count, .inputs = 1, .work = count * product->depth};
+}
+
 /* Strides of the stack dimensions of a matrix operand, aligned to the result's. */
 static void batch_strides(const op_shape *shape, const int64_t *given, int32_t own, int32_t rank,
                           int64_t *strides) {
@@ -107,6 +121,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     product->fused = !environment->portable_only;
     prepared->state = product;
     prepared->run = run;
+    prepared->rows = rows_of(product);
     prepared->scratch_bytes = rt_product_scratch(product, environment->threads);
     return BASE_OK;
 }
@@ -117,6 +132,7 @@ static bool adapt(const op_call *call, const rt_environment *environment, rt_pre
     if (!accepts(call, environment)) return false;
     rt_matmul_read(call, product);
     product->fused = !environment->portable_only;
+    prepared->rows = rows_of(product);
     prepared->scratch_bytes = rt_product_scratch(product, environment->threads);
     return true;
 }

@@ -485,3 +485,27 @@ void rt_product_run(const rt_product *product, int threads, const void *a, const
     job.row_parts = (product->rows + job.rows_each - 1) / job.rows_each;
     rt_team_run(work < RT_PARALLEL_WORK ? 1 : threads, run_member, &job);
 }
+
+/* ---- rows by themselves --------------------------------------------------------------------------------- */
+
+bool rt_product_has_rows(const rt_product *product) {
+    if (!rt_product_is_column(product) || product->a_depth != 1 || product->a_row != product->depth)
+        return false;
+    int64_t stride = product->rows * product->depth;
+    for (int32_t i = product->batch_rank - 1; i >= 0; i--) {
+        if (product->batch_dims[i] != 1 && product->a_batch[i] != stride) return false;
+        stride *= product->batch_dims[i];
+    }
+    return true;
+}
+
+void rt_product_run_rows(const rt_product *product, const void *a, const void *b, const void *addend, void *y,
+                         int64_t begin, int64_t end) {
+    const product_job job = {.product = product, .a = a, .b = b, .addend = addend, .y = y};
+    while (begin < end) {
+        const int64_t batch = begin / product->rows, row = begin % product->rows, rest = product->rows - row;
+        const int64_t rows = end - begin < rest ? end - begin : rest;
+        multiply_column(&job, batch, row, rows);
+        begin += rows;
+    }
+}

@@ -81,6 +81,12 @@ void rt_gemm_read(const op_call *call, rt_product *product);
 /* A matrix, or a stack of them, times one column, in float, which is bound by reading the matrix. */
 bool rt_product_is_column(const rt_product *product);
 
+/* Whether the rows of all matrices of such a stack lie one after another. Then rows can be computed by themselves: those from `begin` up to `end`, of all
+ * that the stack has, with the bits that rt_product_run gives them. */
+bool rt_product_has_rows(const rt_product *product);
+void rt_product_run_rows(const rt_product *product, const void *a, const void *b, const void *addend, void *y,
+                         int64_t begin, int64_t end);
+
 size_t rt_product_scratch(const rt_product *product, int threads);
 /* Y is dense. */
 void rt_product_run(const rt_product *product, int threads, const void *a, const void *b, const void *addend,
