@@ -9,12 +9,19 @@
  * change together, and only where fewer elements are moved then: each Transpose that nobody else reads and each inverse go, and each
  * result that somebody else reads is put in order again.
  *
+ * What such an operator reads beside what is in the other order can be put in that order too, which costs a Transpose. This is tried when all
+ * that needs none has changed:
+ *
+ *     %a = Add(Transpose(%p), %x)  %q = f(Transpose(%a))  %b = Add(Transpose(%q), %a)  ...
+ *  => %a = Add(%p, Transpose(%x))  %q = f(%a)  %b = Add(%q, %a)  ...
+ *
  * A Transpose of a Transpose reads what that reads.
  *
  * Needs: types; constants are folded; no dead nodes. Breaks: nothing. Guarantees: values stay what they were; types of all values.
  */
 #include "ir/operators/fused.h"
 #include "passes/graph/graph.h"
+#include <float.h>
 #include <string.h>
 
 /* By node id, of a Transpose and of what may change with it. */
@@ -32,6 +39,7 @@ typedef struct sinker {
     ir_module *module;
     turned *nodes;
     size_t count; /* nodes that were there before */
+    bool turns;   /* inputs that are in no order may be put in one */
     bool out_of_memory;
 } sinker;
 
@@ -135,6 +143,13 @@ static bool is_data(const ir_node *node, uint32_t input) {
     return input == 0 || (!axes_input(node->code) && node->code != OP_PAD && !scaled);
 }
 
+/* An input that can be put in the order by a Transpose of its own. */
+static bool can_be_turned(const sinker *s, const ir_node *node, const ir_value *input, int32_t rank) {
+    return s->turns && op_is_fusible(node->code) && !input->constant && input->type.kind == OP_KIND_TENSOR &&
+           input->type.layout == OP_LAYOUT_ROW_MAJOR && input->type.dtype != OP_STRING &&
+           input->type.shape.rank == rank;
+}
+
 static bool read_member(const sinker *s, const ir_node *node, turned *member) {
     const turned *order = NULL;
     if (node->output_count != 1 || !node->outputs[0] || node->outputs[0]->type.kind != OP_KIND_TENSOR)
@@ -154,7 +169,8 @@ static bool read_member(const sinker *s, const ir_node *node, turned *member) {
                       memcmp(own->order, order->order, (size_t)own->rank * sizeof *own->order)
             : node->code == OP_CONCAT
                 ? !is_movable(input, order->rank) || input->type.shape.rank != order->rank
-                : !is_one_element(input, order->rank) && !is_movable(input, order->rank))
+                : !is_one_element(input, order->rank) && !is_movable(input, order->rank) &&
+                      !can_be_turned(s, node, input, order->rank))
             return false;
     }
     if (!shrinks && node->outputs[0]->type.shape.rank != order->rank) return false;
@@ -184,6 +200,31 @@ static bool is_inverse(const turned *a, const turned *b) {
     return true;
 }
 
+/* A Transpose as `last` of one as `first` moves nothing, or only axes with one element. `shape`: of the result. */
+static bool moves_nothing(const turned *first, const turned *last, const op_shape *shape) {
+    int64_t before = -1;
+    if (first->rank != last->rank || shape->rank != last->rank) return false;
+    for (int32_t d = 0; d < last->rank; d++) {
+        const int64_t axis = first->order[last->order[d]];
+        if (shape->dims[d] == 1) continue;
+        if (axis < before) return false;
+        before = axis;
+    }
+    return true;
+}
+
+/* The elements of inputs that have to be put in the member's order. */
+static double turned_elements(const sinker *s, const ir_node *node, const turned *member) {
+    double elements = 0;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const ir_value *input = ir_input(node, i);
+        if (input && is_data(node, i) && !order_of(s, node, i) && !is_one_element(input, member->rank) &&
+            can_be_turned(s, node, input, member->rank))
+            elements += elements_of(input);
+    }
+    return elements;
+}
+
 /* What changes for the readers of a value when its maker does; `before`: it is a Transpose, which goes if all readers take its input. */
 static void count_readers(const sinker *s, const ir_value *value, const turned *maker, double *gain) {
     const double elements = elements_of(value);
@@ -192,8 +233,12 @@ static void count_readers(const sinker *s, const ir_value *value, const turned *
         const turned *reader = use->node && use->graph == value->graph ? turned_of(s, use->node) : NULL;
         const bool takes = reader && reader->rank && (reader->member || use->node->code == OP_TRANSPOSE);
         stays |= !takes;
+        /* Of means along the last axis a normalization will be made. */
+        if (s->turns && maker->member && use->node && is_reduction(use->node->code)) *gain = -DBL_MAX;
         /* Of a Transpose that reads a Transpose it is taken away either way. */
-        if (takes && maker->member && !reader->member && is_inverse(maker, reader)) *gain += elements;
+        if (takes && maker->member && !reader->member &&
+            moves_nothing(maker, reader, &use->node->outputs[0]->type.shape))
+            *gain += elements;
     }
     if (maker->member) *gain -= stays ? elements : 0;
     else *gain += stays ? 0 : elements;
@@ -222,7 +267,9 @@ static void find_members(sinker *s, const ir_graph *graph) {
     }
     for (const ir_node *node = graph->first; node; node = node->next) {
         const turned *of = turned_of(s, node);
-        if (!of || !of->rank || of->ends) continue;
+        if (!of || !of->rank) continue;
+        if (of->member) s->nodes[group_of(s, of->group)].gain -= turned_elements(s, node, of);
+        if (of->ends) continue;
         if (of->member || is_read_by_member(s, node->outputs[0]))
             count_readers(s, node->outputs[0], of, &s->nodes[group_of(s, of->group)].gain);
     }
@@ -265,6 +312,32 @@ static void set_input(sinker *s, ir_node *node, uint32_t input, ir_value *value)
     if (!value || !ir_node_set_input(node, input, value)) s->out_of_memory = true;
 }
 
+/* The value in the order, by a Transpose before the node: one that another node has been given already, or a new one. */
+static ir_value *turned_value(sinker *s, ir_node *node, ir_value *value, const turned *of) {
+    turned back = *of, found;
+    op_type type = value->type;
+    for (int32_t d = 0; d < of->rank; d++) {
+        back.order[of->order[d]] = d;
+        type.shape.dims[of->order[d]] = value->type.shape.dims[d];
+    }
+    for (const ir_use *use = value->uses; use; use = use->next) {
+        if (use->node && use->graph == node->graph && use->node->id.index >= s->count &&
+            use->node->code == OP_TRANSPOSE && read_transpose(use->node, &found) && found.rank == back.rank &&
+            !memcmp(found.order, back.order, (size_t)back.rank * sizeof *back.order))
+            return use->node->outputs[0];
+    }
+    const op_attribute order = {
+        .name = "perm", .kind = OP_ATTRIBUTE_INTS, .count = (size_t)back.rank, .as.integers = back.order};
+    op_attributes attributes = {0};
+    ir_node *made =
+        ir_attribute_set(s->module, &attributes, &order)
+            ? ir_node_new(node->graph, node, OP_TRANSPOSE, node->name, node->path, attributes, 1, &value)
+            : NULL;
+    ir_value *result = made ? ir_node_add_output(made, value->name, &type) : NULL;
+    s->out_of_memory |= !result;
+    return result;
+}
+
 /* A list of axes, or of numbers before and after each axis, in the other order. */
 static void change_list(sinker *s, ir_node *node, uint32_t input, const turned *of) {
     int64_t count;
@@ -289,8 +362,9 @@ static void change(sinker *s, ir_node *node, const turned *of) {
         if (input->node && input->node->code == OP_TRANSPOSE && input->node->graph == node->graph &&
             read_transpose(input->node, &order))
             set_input(s, node, i, ir_input(input->node, 0));
-        else if (!is_one_element(input, of->rank) || node->code == OP_CONCAT)
-            set_input(s, node, i, moved_constant(s, input, of));
+        else if (is_one_element(input, of->rank) && node->code != OP_CONCAT) continue;
+        else if (input->constant) set_input(s, node, i, moved_constant(s, input, of));
+        else set_input(s, node, i, turned_value(s, node, input, of));
     }
     if (axes_input(node->code) || node->code == OP_PAD)
         change_list(s, node, node->code == OP_PAD ? 1 : axes_input(node->code), of);
@@ -360,11 +434,17 @@ static void sink_graph(sinker *s, ir_graph *graph) {
     if (!s->out_of_memory) join_transposes(s, graph);
 }
 
-base_status pass_sink_transposes(pass_context *context) {
-    sinker s = {.context = context, .module = context->module, .count = context->module->node_count};
+static base_status sink(pass_context *context, bool turns) {
+    sinker s = {
+        .context = context, .module = context->module, .count = context->module->node_count, .turns = turns};
     s.nodes = BASE_ARRAY(context->scratch, turned, s.count);
     if (!s.nodes) return base_fail_memory(context->report);
     for (uint32_t i = 0; i < s.count; i++) s.nodes[i] = (turned){.group = i};
     sink_graph(&s, context->module->main);
     return s.out_of_memory ? base_fail_memory(context->report) : BASE_OK;
+}
+
+base_status pass_sink_transposes(pass_context *context) {
+    const base_status status = sink(context, false);
+    return status == BASE_OK ? sink(context, true) : status;
 }

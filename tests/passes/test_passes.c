@@ -48,6 +48,7 @@ static const struct pass_case {
     {"graph/cases/recognise_gelu_not", pass_recognise_gelu, 0},
     {"graph/cases/sink_transposes", pass_sink_transposes, 0},
     {"graph/cases/sink_transposes_not", pass_sink_transposes, 0},
+    {"graph/cases/sink_transposes_turned", pass_sink_transposes, 0},
     {"graph/cases/fuse_heads", pass_fuse, 0},
     {"graph/cases/fuse_heads_float16", pass_fuse, 0},
     {"graph/cases/fuse_heads_not", pass_fuse, 0},
