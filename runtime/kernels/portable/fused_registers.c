@@ -63,12 +63,15 @@ typedef enum register_code {
     LEAST = OVER + SOURCES,
     LEAST_OF = LEAST + SOURCES,
     MOST = LEAST_OF + SOURCES,
-    MOST_OF = MOST + SOURCES
+    MOST_OF = MOST + SOURCES,
+    /* A number for each row times one row for all, which is added, and rounded once with the sum. */
+    ADD_ROWS = MOST_OF + SOURCES
 } register_code;
 
 typedef struct register_instruction {
     int code;
     uint32_t value; /* the operand: an input; SAVED and SAVE: a place */
+    uint32_t row;   /* of ADD_ROWS: the input that is one row; `value` has the numbers */
     float alpha, beta;
 } register_instruction;
 
@@ -215,8 +218,8 @@ RT_MATH_512 static inline __m512 round_brain(__m512 x) {
 
 /* The piece from element `first` on. */
 RT_MATH_512 static inline __attribute__((always_inline)) void
-run_piece(const rt_registers *registers, const float *const *at, void *to, int64_t first, int64_t count,
-          bool whole, __m512 (*saved)[TOGETHER]) {
+run_piece(const rt_registers *registers, const float *const *at, const float *const *rows, void *to,
+          int64_t first, int64_t count, bool whole, __m512 (*saved)[TOGETHER]) {
     const int shift = registers->shift;
     __m512 x[TOGETHER];
     EACH x[j] = _mm512_setzero_ps();
@@ -264,6 +267,13 @@ run_piece(const rt_registers *registers, const float *const *at, void *to, int64
             CASES(LEAST_OF, least(b, a));
             CASES(MOST, most(a, b));
             CASES(MOST_OF, most(b, a));
+        case ADD_ROWS:
+            EACH {
+                const int64_t element = first + j * LANES, row = whole ? element : row_of(element, count);
+                x[j] = _mm512_fmadd_ps(_mm512_set1_ps(at[k][row >> shift]),
+                                       _mm512_loadu_ps(rows[k] + ((j * LANES) & ((1 << shift) - 1))), x[j]);
+            }
+            break;
         default:
             break;
         }
@@ -285,11 +295,16 @@ run_piece(const rt_registers *registers, const float *const *at, void *to, int64
 
 RT_MATH_512 void rt_registers_run(const rt_registers *registers, void *const *inputs, void *to,
                                   int64_t count) {
-    const float *at[MOST_CODE];
+    const float *at[MOST_CODE], *rows[MOST_CODE];
     float single[MOST_CODE]; /* of 16 bits */
     __m512 saved[MOST_SAVED][TOGETHER];
     for (uint32_t k = 0; k < registers->count; k++) {
         const register_instruction *one = &registers->code[k];
+        if (one->code == ADD_ROWS) {
+            at[k] = inputs[one->value];
+            rows[k] = inputs[one->row];
+            continue;
+        }
         const int source = one->code >= LOAD ? (one->code - LOAD) % SOURCES : SAVED;
         const bool reads = source != SAVED || one->code == LOAD_HALF || one->code == LOAD_BRAIN;
         at[k] = reads ? inputs[one->value] : NULL;
@@ -298,8 +313,9 @@ RT_MATH_512 void rt_registers_run(const rt_registers *registers, void *const *in
         at[k] = &single[k];
     }
     int64_t first = 0;
-    for (; first + PIECE <= count; first += PIECE) run_piece(registers, at, to, first, count, true, saved);
-    if (first < count) run_piece(registers, at, to, first, count, false, saved);
+    for (; first + PIECE <= count; first += PIECE)
+        run_piece(registers, at, rows, to, first, count, true, saved);
+    if (first < count) run_piece(registers, at, rows, to, first, count, false, saved);
 }
 
 /* ---- what the steps become ----------------------------------------------------------------------------- */
@@ -406,16 +422,58 @@ static void add_reader(rt_registers *to, const op_fused *program, const rt_regis
     *one = (register_instruction){.code = (int)code + (int)source, .value = value};
 }
 
-/* What the step makes is read by others than the next one, or twice by that one. */
-static bool must_save(const op_fused *program, uint32_t step) {
+/* What the step makes is read by others than the step `next`, which comes after it, or twice by that one. */
+static bool must_save(const op_fused *program, uint32_t step, uint32_t next) {
     const int32_t made = (int32_t)(program->input_count + step);
     for (uint32_t s = step + 1; s < program->step_count; s++) {
         const op_fused_step *reader = &program->steps[s];
         uint32_t reads = 0;
         for (uint32_t i = 0; i < reader->operand_count; i++) reads += reader->operands[i] == made;
-        if (reads > (s == step + 1 ? 1U : 0U)) return true;
+        if (reads > (s == next ? 1U : 0U)) return true;
     }
     return false;
+}
+
+/* The step multiplies a number for each row by one row for all, both inputs of floats: ADD_ROWS of the product. */
+static bool multiplies_rows(const rt_registers *to, const op_fused *program, const rt_register_kind *kinds,
+                            const op_fused_step *step, register_instruction *product) {
+    const int32_t inputs = (int32_t)program->input_count;
+    if (step->code != OP_MUL || step->operands[0] >= inputs || step->operands[1] >= inputs) return false;
+    const int32_t row = step->operands[kinds[step->operands[0]] != RT_REGISTER_ONE_ROW],
+                  each = step->operands[kinds[step->operands[0]] == RT_REGISTER_ONE_ROW];
+    *product = (register_instruction){.code = ADD_ROWS, .value = (uint32_t)each, .row = (uint32_t)row};
+    return kinds[row] == RT_REGISTER_ONE_ROW && kinds[each] == RT_REGISTER_EACH_ROW &&
+           to->dtypes[row] == OP_FLOAT && to->dtypes[each] == OP_FLOAT;
+}
+
+/* The sum that alone reads what step `s` makes, if it reads it once; 0: there is none. */
+static uint32_t sum_of(const op_fused *program, uint32_t s) {
+    uint32_t reads = 0, sum = 0;
+    for (uint32_t r = s + 1; r < program->step_count; r++) {
+        for (uint32_t i = 0; i < program->steps[r].operand_count; i++) {
+            if (program->steps[r].operands[i] == (int32_t)(program->input_count + s)) reads++, sum = r;
+        }
+    }
+    return reads == 1 && program->steps[sum].code == OP_ADD ? sum : 0;
+}
+
+/* Products that are made when they are added. */
+typedef struct late_products {
+    bool late[OP_FUSED_STEPS];     /* the step is one */
+    int32_t added[OP_FUSED_STEPS]; /* the one that the step, a sum, adds, as a value; 0: none */
+} late_products;
+
+static void find_products(const rt_registers *to, const op_fused *program, const op_tensor *values,
+                          const rt_register_kind *kinds, late_products *products) {
+    for (uint32_t s = 0; s + 1 < program->step_count; s++) {
+        register_instruction product;
+        const uint32_t sum = sum_of(program, s);
+        if (sum == 0 || products->added[sum] || values[program->input_count + s].type.dtype != OP_FLOAT ||
+            !multiplies_rows(to, program, kinds, &program->steps[s], &product))
+            continue;
+        products->added[sum] = (int32_t)(program->input_count + s);
+        products->late[s] = true;
+    }
 }
 
 /* What the step makes is read by products alone. */
@@ -461,6 +519,37 @@ static void widen_inputs(rt_registers *to, const op_fused *program, const rt_reg
     }
 }
 
+static void add_late_product(rt_registers *to, const op_fused *program, const rt_register_kind *kinds,
+                             const op_fused_step *sum, int32_t before, int32_t product) {
+    const int32_t other = sum->operands[sum->operands[0] == product];
+    const op_fused_step *step = &program->steps[(uint32_t)product - program->input_count];
+    if (other != before) add_reader(to, program, kinds, LOAD, (uint32_t)other);
+    (void)multiplies_rows(to, program, kinds, step, &to->code[to->count]);
+    to->count++;
+}
+
+/* `before` is the value in the accumulator; -1: none. */
+static void add_operator(rt_registers *to, const op_fused *program, const rt_register_kind *kinds,
+                         uint32_t number, int32_t before, bool contract) {
+    const op_fused_step *step = &program->steps[number];
+    const op_attributes attributes = {.count = step->attribute_count, .items = step->attributes};
+    const bool on_right =
+        step->operand_count == 2 && step->operands[1] == before && step->operands[0] != before;
+    const int32_t left = on_right ? before : step->operands[0];
+    register_code code = ROUND_HALF;
+    (void)instruction_of(step->code, on_right, &code);
+    if (left != before) add_reader(to, program, kinds, LOAD, (uint32_t)left);
+    if (step->operand_count == 2) {
+        add_reader(to, program, kinds, code, (uint32_t)step->operands[on_right ? 0 : 1]);
+    } else if (step->code != OP_CAST) {
+        const float alpha = usual_alpha(program, number, contract, code);
+        to->code[to->count++] =
+            (register_instruction){.code = (int)(contract ? contracted(code) : code),
+                                   .alpha = op_attribute_real(&attributes, "alpha", alpha),
+                                   .beta = op_attribute_real(&attributes, "beta", 0.5f)};
+    }
+}
+
 rt_registers *rt_registers_new(const op_fused *program, const op_tensor *values,
                                const rt_register_kind *kinds, int64_t width, bool contract,
                                base_arena *arena) {
@@ -470,31 +559,23 @@ rt_registers *rt_registers_new(const op_fused *program, const op_tensor *values,
     for (uint32_t v = 0; v < program->input_count; v++) result->dtypes[v] = values[v].type.dtype;
     result->made = values[program->input_count + program->step_count - 1].type.dtype;
     widen_inputs(result, program, kinds);
+    late_products products = {{false}, {0}};
+    if (contract) find_products(result, program, values, kinds, &products);
+    int32_t before = -1; /* the value in the accumulator */
     for (uint32_t s = 0; s < program->step_count; s++) {
-        const op_fused_step *step = &program->steps[s];
-        const op_attributes attributes = {.count = step->attribute_count, .items = step->attributes};
-        const int32_t before = s ? (int32_t)(program->input_count + s - 1) : -1;
-        const bool on_right =
-            step->operand_count == 2 && step->operands[1] == before && step->operands[0] != before;
-        const int32_t left = on_right ? before : step->operands[0];
-        register_code code = ROUND_HALF;
-        (void)instruction_of(step->code, on_right, &code);
-        if (left != before) add_reader(result, program, kinds, LOAD, (uint32_t)left);
-        if (step->operand_count == 2)
-            add_reader(result, program, kinds, code, (uint32_t)step->operands[on_right ? 0 : 1]);
-        else if (step->code != OP_CAST) {
-            const float alpha = usual_alpha(program, s, contract, code);
-            result->code[result->count++] =
-                (register_instruction){.code = (int)(contract ? contracted(code) : code),
-                                       .alpha = op_attribute_real(&attributes, "alpha", alpha),
-                                       .beta = op_attribute_real(&attributes, "beta", 0.5f)};
-        }
         const op_dtype made = values[program->input_count + s].type.dtype;
+        uint32_t next = s + 1;
+        if (products.late[s]) continue;
+        while (next < program->step_count && products.late[next]) next++;
+        if (products.added[s])
+            add_late_product(result, program, kinds, &program->steps[s], before, products.added[s]);
+        else add_operator(result, program, kinds, s, before, contract);
         if (made != OP_FLOAT)
             result->code[result->count++] =
                 (register_instruction){.code = made == OP_BFLOAT16 ? ROUND_BRAIN : ROUND_HALF};
-        if (must_save(program, s))
+        if (must_save(program, s, next))
             result->code[result->count++] = (register_instruction){.code = SAVE, .value = s};
+        before = (int32_t)(program->input_count + s);
     }
     return result;
 }

@@ -4,7 +4,7 @@
  *
  * What the steps say becomes instructions for one accumulator of some registers: to load an operand, to add one, to take Exp, to put aside
  * what is read again later. All instructions run on a piece of the result before the next piece begins. The bits are those of the steps'
- * kernels.
+ * kernels, but for what `contract` allows.
  */
 #ifndef OURO_FUSED_REGISTERS_H
 #define OURO_FUSED_REGISTERS_H
@@ -28,7 +28,8 @@ typedef struct rt_registers rt_registers;
 bool rt_registers_accepts(const op_fused *program, const op_tensor *values);
 
 /* The instructions for a program that is accepted; `kinds` are those of the inputs, `width` that of short rows; `contract`: a product and
- * its sum within one operator may be rounded once, and an Exp that only products read is 0 where it would be subnormal. NULL when memory runs out. */
+ * its sum within one operator may be rounded once, and so is that of a number for each row, times one row, and what it is added to; an Exp that only
+ * products read is 0 where it would be subnormal. NULL when memory runs out. */
 rt_registers *rt_registers_new(const op_fused *program, const op_tensor *values,
                                const rt_register_kind *kinds, int64_t width, bool contract,
                                base_arena *arena);

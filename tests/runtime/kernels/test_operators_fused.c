@@ -445,6 +445,87 @@ static void test_decays(void **state) {
     assert_true(isnan(y[0]) && isinf(y[1]) && y[1] > 0 && y[2] == 0);
 }
 
+/* ---- outer products ------------------------------------------------------------------------------------ */
+
+enum { MOST_ROWS = 40, MOST_WIDTH = 64 };
+
+/* Steps on x (rows of `width`), e (a number for each row) and f (one row for all); the rows at once, and then in two parts. */
+static void run_rows(const char *text, int64_t rows, int64_t width, const float *x, const float *e,
+                     const float *f, float *y) {
+    const rt_environment environment = {.threads = 1};
+    op_string steps[OP_FUSED_STEPS];
+    size_t step_count = 0;
+    for (const char *at = text; *at; at += strcspn(at, ";") + (at[strcspn(at, ";")] != 0))
+        steps[step_count++] = (op_string){at, strcspn(at, ";")};
+    const op_type whole = {.dtype = OP_FLOAT, .shape = {.rank = 2, .dims = {rows, width}}},
+                  each = {.dtype = OP_FLOAT, .shape = {.rank = 2, .dims = {rows, 1}}},
+                  one = {.dtype = OP_FLOAT, .shape = {.rank = 2, .dims = {1, width}}};
+    const op_attribute attributes[] = {
+        {.name = "steps", .kind = OP_ATTRIBUTE_STRINGS, .count = step_count, .as.texts = steps},
+        {.name = "to", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = OP_FLOAT}};
+    const size_t bytes = sizeof *x * (size_t)(rows * width);
+    op_tensor inputs[] = {{.type = whole, .data = (float *)(uintptr_t)x, .bytes = bytes},
+                          {.type = each, .data = (float *)(uintptr_t)e, .bytes = sizeof *e * (size_t)rows},
+                          {.type = one, .data = (float *)(uintptr_t)f, .bytes = sizeof *f * (size_t)width}};
+    op_tensor output = {.type = whole, .data = y, .bytes = bytes};
+    const op_call call = {.code = OP_FUSED,
+                          .attributes = {.count = 2, .items = attributes},
+                          .input_count = 3,
+                          .output_count = 1,
+                          .inputs = inputs,
+                          .outputs = &output};
+    float parts[MOST_ROWS * MOST_WIDTH];
+    base_report report = {0};
+    rt_prepared prepared;
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    const rt_kernel *kernel = rt_kernel_select(&call, &environment);
+    assert_non_null(kernel);
+    assert_int_equal(rt_kernel_prepare(kernel, &call, &environment, &arena, &prepared, &report), BASE_OK);
+    assert_int_equal(prepared.run(&prepared, inputs, &output, NULL, &report), BASE_OK);
+    output.data = parts;
+    for (int64_t cut = 0; prepared.rows.run && cut <= prepared.rows.count; cut++) {
+        memset(parts, 0xa5, sizeof parts);
+        prepared.rows.run(&prepared, inputs, &output, 0, cut, prepared.rows.count);
+        prepared.rows.run(&prepared, inputs, &output, 0, 0, cut);
+        assert_memory_equal(parts, y, bytes);
+    }
+    rt_kernel_release(&prepared);
+    base_arena_free(&arena);
+}
+
+/* What a sum makes with a product of a column and a row is as near as if both were rounded, on either side, and when others read the product. */
+static void test_outer_products(void **state) {
+    (void)state;
+    static const char *const texts[] = {"Mul 0 0;Mul 1 2;Add 3 4",
+                                        "Mul 2 1;Mul 0 0;Add 3 4",
+                                        "Mul 1 2;Add 0 3",
+                                        "Mul 1 2;Add 3 0;Mul 4 3",
+                                        "Mul 1 2;Mul 2 1;Add 3 4",
+                                        "Mul 1 2;Add 3 3",
+                                        "Mul 0 0;Mul 1 2;Mul 3 0;Add 4 5;Sub 6 3"};
+    static float x[MOST_ROWS * MOST_WIDTH], y[MOST_ROWS * MOST_WIDTH];
+    float e[MOST_ROWS], f[MOST_WIDTH];
+    test_random random = {SEED};
+    for (int i = 0; i < MOST_ROWS * MOST_WIDTH; i++) x[i] = (float)below(&random, 2001) / 700.0f - 1.5f;
+    for (int i = 0; i < MOST_ROWS; i++) e[i] = (float)below(&random, 2001) / 900.0f - 1.1f;
+    for (int i = 0; i < MOST_WIDTH; i++) f[i] = (float)below(&random, 2001) / 300.0f - 3.1f;
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        for (int64_t width = 16; width <= MOST_WIDTH; width *= 2) {
+            for (int64_t rows = 3; rows <= MOST_ROWS; rows += 7) {
+                run_rows(texts[t], rows, width, x, e, f, y);
+                for (int64_t i = 0; i < rows * width; i++) {
+                    const double a = x[i], p = (double)e[i / width] * (double)f[i % width];
+                    const double wants[] = {
+                        a * a + p, p + a * a, a + p, (p + a) * p, p + p, p + p, p + a * a * a - a * a};
+                    assert_true(fabs((double)y[i] - wants[t]) <=
+                                3e-7 * (fabs(p) + a * a + fabs(a) + fabs(a * a * a)) * (1 + fabs(p)));
+                }
+            }
+        }
+    }
+}
+
 /* ---- what is refused ----------------------------------------------------------------------------------- */
 
 /* The kernel takes these steps on a vector and on a matrix of such vectors, with a result of this type. */
@@ -501,6 +582,7 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_trees), cmocka_unit_test(test_quantized),
-                                       cmocka_unit_test(test_decays), cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_decays), cmocka_unit_test(test_outer_products),
+                                       cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
