@@ -138,6 +138,51 @@ static void many_rows(void **state) {
     }
 }
 
+/* The same with a sum over the products; and operators that nothing is fused with, of short and of long rows. */
+static const char *const summed =
+    "module \"summed\" { constant %n: int64[] = {@T} constant %last: int64[1] = {-1}\n"
+    " graph main(%x: float32[@R,16], %d: float32[@T,@R,1], %b: float32[@T,1,16], %c: float32[@T,1,16], "
+    "%a: float32[@R,16]) {\n"
+    "  %y: float32[@R,16], %s: float32[@T,@R,1] = Loop(%n, _, %x, %d, %b, %c) {ouro.scan_inputs = 3} {\n"
+    "   graph body(%i: int64[], %k: bool[], %h: float32[@R,16], %e: float32[@R,1], %f: float32[1,16], "
+    "%g: float32[1,16]) {\n"
+    "    %m: float32[@R,16] = Mul(%e, %a) %o: float32[@R,16] = Exp(%m) %p: float32[@R,16] = Mul(%o, %h)\n"
+    "    %q: float32[@R,16] = Mul(%e, %f) %r: float32[@R,16] = Add(%p, %q)\n"
+    "    %v: float32[@R,16] = Mul(%r, %g) %z: float32[@R,1] = ReduceSum(%v, %last) yield %k, %r, %z } }\n"
+    "  yield %y, %s } }";
+static const char *const single =
+    "module \"single\" { constant %n: int64[] = {@T} constant %last: int64[1] = {-1}\n"
+    " graph main(%x: float32[@R,@W], %d: float32[@T,@R,1], %b: float32[@T,1,@W]) {\n"
+    "  %y: float32[@R,@W], %s: float32[@T,@R,1], %u: float32[@T,@R,@W] = Loop(%n, _, %x, %d, %b) "
+    "{ouro.scan_inputs "
+    "= 2} {\n"
+    "   graph body(%i: int64[], %k: bool[], %h: float32[@R,@W], %e: float32[@R,1], %f: float32[1,@W]) {\n"
+    "    %m: float32[@R,@W] = Mul(%e, %h) %v: float32[@R,@W] = Sub(%f, %m)\n"
+    "    %z: float32[@R,1] = ReduceMax(%v, %last) %t: float32[@R,1] = Tanh(%z) yield %k, %m, %t, %v } }\n"
+    "  yield %y, %s, %u } }";
+
+static void sums_of_rows(void **state) {
+    (void)state;
+    const int rows[] = {16, 33, 100}, widths[] = {3, 24, 48, 130};
+    for (int threads = 1; threads <= 5; threads++) {
+        for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+            const bool by_rows = runs_by_rows(summed, rows[r], 13, threads);
+            if (__builtin_cpu_supports("avx512f")) assert_true(by_rows);
+            for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+                char text[4096];
+                size_t used = 0;
+                for (const char *at = single; *at; at++) {
+                    if (at[0] == '@' && at[1] == 'W')
+                        used += (size_t)snprintf(text + used, sizeof text - used, "%d", widths[w]), at++;
+                    else text[used++] = *at;
+                }
+                text[used] = 0;
+                assert_true(runs_by_rows(text, rows[r], 13, threads));
+            }
+        }
+    }
+}
+
 /* Rows that are long, backwards, and the old state, which is stacked: it is in another buffer than the new one. */
 static const char *const backwards =
     "module \"backwards\" { constant %n: int64[] = {@T}\n"
@@ -229,9 +274,10 @@ static void as_often_as_wanted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_selective_scan),    cmocka_unit_test(many_rows),
-        cmocka_unit_test(long_rows_backwards), cmocka_unit_test(a_row_for_all),
-        cmocka_unit_test(parameters_are_read), cmocka_unit_test(as_often_as_wanted),
+        cmocka_unit_test(a_selective_scan),   cmocka_unit_test(many_rows),
+        cmocka_unit_test(sums_of_rows),       cmocka_unit_test(long_rows_backwards),
+        cmocka_unit_test(a_row_for_all),      cmocka_unit_test(parameters_are_read),
+        cmocka_unit_test(as_often_as_wanted),
     };
     fill_numbers();
     return cmocka_run_group_tests_name("loops by rows", tests, NULL, NULL);

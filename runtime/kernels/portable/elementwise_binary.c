@@ -469,6 +469,37 @@ static bool set_spreads(binary_state *state, const op_call *call) {
     return true;
 }
 
+/* ---- rows by themselves --------------------------------------------------------------------------------- */
+
+static void run_rows(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs, int member,
+                     int64_t begin, int64_t end) {
+    (void)member;
+    const binary_state *state = prepared->state;
+    const int64_t each = state->count / prepared->rows.count;
+    binary_context context = {state, outputs[0].data, inputs[0].data, inputs[1].data};
+    if (prepared->run == run_short) {
+        run_spread(&context, begin * each, end * each);
+        return;
+    }
+    rt_loop some = state->loop;
+    some.dims[0] = end - begin;
+    context.to += begin * some.strides[0][0] * (int64_t)state->to_size;
+    context.left += begin * some.strides[1][0] * (int64_t)state->left_size;
+    context.right += begin * some.strides[2][0] * (int64_t)state->right_size;
+    rt_loop_run(&some, 1, state->work, run_row, &context);
+}
+
+static rt_rows rows_of(const binary_state *state, const op_call *call) {
+    const rt_loop *loop = &state->loop;
+    rt_rows made = {.run = run_rows, .count = loop->dims[0], .work = state->count * state->work};
+    for (uint32_t i = 0; i < 2; i++) {
+        const int64_t stride = loop->strides[i + 1][0];
+        if (stride && stride * made.count == rt_stored_elements(&call->inputs[i].type))
+            made.inputs |= 1U << i;
+    }
+    return state->count > 1 ? made : (rt_rows){0};
+}
+
 /* ---- channels ------------------------------------------------------------------------------------------ */
 
 /* One operand has an element for each channel (of each image, or of all): [N, C, 1, 1] beside [N, C, H, W] in blocks. Its
@@ -672,6 +703,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     else if (direct && set_spreads(state, call)) prepared->run = run_short;
     else if (direct && loop->rank == 1 && few) prepared->run = run_flat;
     else prepared->run = run_loop;
+    prepared->rows = rows_of(state, call);
     return BASE_OK;
 }
 

@@ -436,6 +436,21 @@ static base_status run_clip(const rt_prepared *prepared, const op_tensor *inputs
     return BASE_OK;
 }
 
+/* Elements are rows. */
+static void run_rows(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs, int member,
+                     int64_t begin, int64_t end) {
+    (void)member;
+    const unary_state *state = prepared->state;
+    unary_context context = {state, &state->parameters, outputs[0].data, inputs[0].data};
+    run_range(&context, begin, end);
+}
+
+/* Not those that read limits, nor those of which the last elements, where they do not fill a vector, may be NaNs of another sign. */
+static rt_rows rows_of(const unary_state *state, op_code code) {
+    if (code == OP_CLIP || code == OP_SWISH || code == OP_SOFTPLUS || state->count == 0) return (rt_rows){0};
+    return (rt_rows){.run = run_rows, .count = state->count, .inputs = 1, .work = state->count * state->work};
+}
+
 /* How many simple operations one element costs. */
 static int64_t work_of(op_code code) {
     switch (code) {
@@ -489,6 +504,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     prepared->state = state;
     bool small = state->count * state->work < RT_PARALLEL_WORK && !rt_is_half(state->dtype);
     prepared->run = call->code == OP_CLIP ? run_clip : small ? run_small : run_large;
+    prepared->rows = rows_of(state, call->code);
     return BASE_OK;
 }
 

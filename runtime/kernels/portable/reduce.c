@@ -467,6 +467,26 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return status;
 }
 
+static void run_rows(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs, int member,
+                     int64_t begin, int64_t end) {
+    (void)member;
+    const reduce_state *state = prepared->state;
+    reduce_context context = context_of(prepared, &state->shape);
+    context.to = outputs[0].data;
+    context.from = inputs[0].data;
+    run_tasks(&context, begin, end);
+}
+
+/* What is reduced lies together. */
+static rt_rows rows_of(const reduce_state *state) {
+    const reduce_shape *shape = &state->shape;
+    if (!state->known || !shape->inner_reduced || shape->reduced_count != 1 || shape->kept_rank > 1 ||
+        shape->kept_count < 1)
+        return (rt_rows){0};
+    return (rt_rows){
+        .run = run_rows, .count = shape->kept_count, .inputs = 1, .work = shape->kept_count * shape->inner};
+}
+
 /* Rows of 16 bits that lie together and are short become floats some at a time, on the stack. */
 enum { ROWS_FLOATS = 4096 };
 
@@ -546,6 +566,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (call->inputs[0].type.layout == OP_LAYOUT_ROW_MAJOR || !plan_map(call, &state->shape)) {
         if (state->known) status = plan(call->inputs, call->input_count, state->noop, &state->shape, report);
     }
+    if (status == BASE_OK && !rt_is_half(dtype)) prepared->rows = rows_of(state);
     if (status != BASE_OK || !rt_is_half(dtype) || (state->known && has_short_rows(&state->shape)))
         return status;
     size_t count;
