@@ -13,9 +13,11 @@
 #include "runtime/executor.h"
 
 enum {
-    MOST_PLACES = 64,                   /* of all operands: all pairs are looked at */
+    FEWEST_TRIPS = 8,
+    PAIRS_A_TRIP = 16, /* of places: an iteration saves at least the time that it takes to look at so many */
+    MOST_PLACES = 64,  /* of all operands: all pairs are looked at */
     SHARED_WORK = 3 * RT_PARALLEL_WORK, /* of the whole loop, from which on it is worth several threads */
-    ROWS_TOGETHER = 16 /* of a float each in a line of the cache: a thread has a multiple of so many */
+    LINE_BYTES = 64                     /* of a cache: no two threads write to the same one again and again */
 };
 
 /* A step, and where its operands begin among all. */
@@ -41,13 +43,14 @@ typedef struct row_use {
 struct rt_row_loop {
     row_step *steps;
     uint32_t step_count;
-    int64_t rows;
-    double work; /* of an iteration */
+    int64_t rows, together; /* a thread has a multiple of so many: lines of the cache */
+    double work;            /* of an iteration */
     row_use *uses;
     op_tensor *operands; /* of member 0, then of the next one */
     uint32_t operand_count;
     row_view *views;
     uint32_t view_count;
+    uint32_t place_count; /* of all operands, at most */
 };
 
 /* Bytes that an operand takes in some iterations: `count` times `bytes`, `stride` apart. */
@@ -162,7 +165,7 @@ static void point_operands(const rt_row_loop *rows, op_tensor *operands) {
 }
 
 static int64_t first_row_of(const rt_row_loop *rows, int member, int members) {
-    const int64_t together = rows->rows >= ROWS_TOGETHER * (int64_t)members ? ROWS_TOGETHER : 1;
+    const int64_t together = members > 1 ? rows->together : 1;
     const int64_t parts = (rows->rows + together - 1) / together;
     const int64_t first = parts * member / members * together;
     return first < rows->rows ? first : rows->rows;
@@ -187,18 +190,29 @@ static void run_member(void *user, int member, int members) {
         for (uint32_t s = 0; s < rows->step_count; s++) {
             const row_step *step = &rows->steps[s];
             const rt_prepared *prepared = &step->step->prepared;
-            prepared->rows.run(prepared, operands + step->inputs, operands + step->outputs, member,
-                               begin * step->each, end * step->each);
+            if (members > 1)
+                prepared->rows.run(prepared, operands + step->inputs, operands + step->outputs, member,
+                                   begin * step->each, end * step->each);
+            else
+                (void)prepared->run(prepared, operands + step->inputs, operands + step->outputs,
+                                    step->step->scratch, NULL); /* these do not fail */
         }
     }
+}
+
+/* Each thread has some whose results no line of the cache shares with another one's. */
+static bool has_rows_for(const rt_row_loop *rows, int threads) {
+    return rows->rows / rows->together >= threads;
 }
 
 bool rt_row_loop_fits(const ouro_session *session, const rt_step_loop *loop) {
     const rt_row_loop *rows = loop->rows;
     const int threads = session->code.environment.threads;
-    if (!rows || session->observers || loop->trips <= 0) return false;
+    if (!rows || session->observers || loop->trips < FEWEST_TRIPS ||
+        (double)rows->place_count * rows->place_count > (double)loop->trips * PAIRS_A_TRIP)
+        return false;
     /* Several threads can share a step, but not the loop. */
-    if (threads > 1 && rows->rows < threads && rows->work >= RT_PARALLEL_WORK) return false;
+    if (threads > 1 && !has_rows_for(rows, threads) && rows->work >= RT_PARALLEL_WORK) return false;
     if (!are_slices_there(session, loop->inputs, loop->input_count) ||
         !are_slices_there(session, loop->outputs, loop->output_count))
         return false;
@@ -209,9 +223,10 @@ bool rt_row_loop_fits(const ouro_session *session, const rt_step_loop *loop) {
 base_status rt_row_loop_run(ouro_session *session, rt_step_loop *loop) {
     const rt_row_loop *rows = loop->rows;
     row_job job = {.session = session, .rows = rows, .trips = loop->trips};
-    const bool shared = rows->rows > 1 && rows->work * (double)loop->trips >= SHARED_WORK;
+    const int threads = session->code.environment.threads;
+    const bool shared = has_rows_for(rows, threads) && rows->work * (double)loop->trips >= SHARED_WORK;
     atomic_init(&job.stopped, false);
-    rt_team_run(shared ? session->code.environment.threads : 1, run_member, &job);
+    rt_team_run(shared ? threads : 1, run_member, &job);
     if (atomic_load_explicit(&job.stopped, memory_order_relaxed))
         return rt_fail_at(session, rows->steps[0].step->node, rt_stop(session));
     session->run.executions[loop->body] += (uint64_t)loop->trips;
@@ -300,6 +315,8 @@ static bool add_step(const ouro_session *session, uint32_t node, const rt_step_l
     const rt_rows *own = &step->prepared.rows;
     row_step *made = &rows->steps[rows->step_count++];
     bool fits = true;
+    const int64_t bytes = (int64_t)step->outputs[0].bytes / rows->rows;
+    if (bytes > 0 && LINE_BYTES / bytes > rows->together) rows->together = LINE_BYTES / bytes;
     *made = (row_step){.step = step, .inputs = rows->operand_count, .each = own->count / rows->rows};
     made->outputs = made->inputs + step->prepared.input_count;
     rows->work += (double)own->work;
@@ -325,6 +342,7 @@ static bool make(ouro_session *session, uint32_t node, rt_step_loop *loop) {
     rt_row_loop *rows = BASE_NEW(arena, rt_row_loop);
     if (!rows) return false;
     rows->rows = common_rows(body);
+    rows->together = 1;
     rows->steps = BASE_ARRAY(arena, row_step, body->step_count);
     rows->uses = BASE_ARRAY(arena, row_use, operands);
     rows->views = BASE_ARRAY(arena, row_view, operands);
@@ -333,6 +351,7 @@ static bool make(ouro_session *session, uint32_t node, rt_step_loop *loop) {
     for (size_t s = 0; s < body->step_count && fits; s++)
         fits = add_step(session, node, loop, &body->steps[s], rows, &places);
     if (!fits) return true;
+    rows->place_count = places;
     for (int member = 1; member < threads; member++) {
         for (uint32_t i = 0; i < operands; i++)
             rows->operands[(size_t)member * operands + i] = rows->operands[i];

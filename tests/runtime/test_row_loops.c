@@ -117,7 +117,7 @@ static const char *const selective =
 
 static void a_selective_scan(void **state) {
     (void)state;
-    const int rows[] = {8, 15, 16, 17, 31, 33, 48, 100, 257}, trips[] = {1, 2, 7};
+    const int rows[] = {8, 15, 16, 17, 31, 33, 48, 100, 257}, trips[] = {1, 8, 13};
     bool some = false;
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         for (size_t t = 0; t < sizeof trips / sizeof *trips; t++) {
@@ -196,11 +196,14 @@ static const char *const backwards =
 
 static void long_rows_backwards(void **state) {
     (void)state;
-    for (int trips = 1; trips <= 5; trips++) {
-        for (int threads = 1; threads <= 5; threads++)
-            assert_true(runs_by_rows(backwards, 7, trips, threads));
+    for (int trips = 1; trips <= 20; trips++) {
+        for (int threads = 1; threads <= 5; threads++) {
+            const bool by_rows = runs_by_rows(backwards, 7, trips, threads);
+            if (trips < 8) assert_false(by_rows); /* too few to look where all lies */
+            if (trips > 15) assert_true(by_rows);
+        }
     }
-    for (int threads = 1; threads <= 5; threads++) assert_true(runs_by_rows(backwards, 20, 9, threads));
+    for (int threads = 1; threads <= 5; threads++) assert_true(runs_by_rows(backwards, 20, 60, threads));
 }
 
 /* Each row of the state reads one row that the loop makes too: not by rows, however it is shared. */
@@ -261,11 +264,11 @@ static void as_often_as_wanted(void **state) {
         support_session_open_on(&on, text, false, threads);
         bind_all(&on, &trips);
         assert_false(run_both(&on));
-        for (trips = 1; trips < 200; trips = 3 * trips + 1) assert_true(run_both(&on));
+        for (trips = 1; trips < 200; trips = 3 * trips + 1) assert_int_equal(run_both(&on), trips >= 8);
         trips = INT64_MAX;
         on.session->run_seconds = 0.05;
         assert_int_equal(ouro_session_run(on.session, NULL), OURO_CANCELLED);
-        trips = 5;
+        trips = 9;
         on.session->run_seconds = 0;
         assert_true(run_both(&on));
         support_session_close(&on);
