@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_open_products.c: products whose number of rows only a run knows, on kernels that are chosen for an example of it: none, one, a few, many rows give
+ * what a plan gives that knows their number and keeps to exact arithmetic; and nothing is allocated once a number was seen.
+ */
+#include "runtime/kernels/portable/fixed_tiles.h"
+#include "runtime/executor.h"
+#include "tests/support/allocations.h"
+#include "tests/support/application.h"
+#include "tests/support/plan.h"
+#include "tests/support/support.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { DEPTH = 200, INNER = 256, COLUMNS = 250, MOST_ROWS = 300, CAPACITY = 1200000 };
+
+static size_t append(char *text, size_t used, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    const int length = vsnprintf(text + used, CAPACITY - used, format, list);
+    va_end(list);
+    assert_true(length >= 0 && (size_t)length < CAPACITY - used);
+    return used + (size_t)length;
+}
+
+static size_t append_constant(char *text, size_t used, const char *name, const char *dims, int count,
+                              uint64_t seed) {
+    used = append(text, used, "  constant %%%s: float32[%s] = {", name, dims);
+    for (int i = 0; i < count; i++)
+        used = append(text, used, "%s%.4f", i ? ", " : "", 0.0001 * (double)random_range(&seed, -500, 500));
+    return append(text, used, "}\n");
+}
+
+/* Two products with bias and an activation between them, of `rows` rows: a number, or a symbol that is declared. */
+static const char *products_text(const char *symbols, const char *rows) {
+    static char text[CAPACITY];
+    size_t used = append(text, 0, "module \"products\" {\n%s", symbols);
+    used = append_constant(text, used, "v", "200,256", DEPTH * INNER, 1);
+    used = append_constant(text, used, "w", "256,250", INNER * COLUMNS, 2);
+    used = append_constant(text, used, "b", "256", INNER, 3);
+    append(text, used,
+           "  graph main(%%x: float32[1,%s,200]) {\n"
+           "    %%a: float32[1,%s,256] = MatMul(%%x, %%v)\n"
+           "    %%c: float32[1,%s,256] = Add(%%a, %%b)\n"
+           "    %%d: float32[1,%s,256] = Gelu(%%c)\n"
+           "    %%y: float32[1,%s,250] = MatMul(%%d, %%w)\n    yield %%y\n  }\n}\n",
+           rows, rows, rows, rows, rows);
+    return text;
+}
+
+static void fill(float *x, size_t count) {
+    uint64_t seed = 7;
+    for (size_t i = 0; i < count; i++) x[i] = 0.001f * (float)random_range(&seed, -1000, 1000);
+}
+
+static void bind_rows(const support_session *open, const float *x, int64_t rows) {
+    const int64_t shape[] = {1, rows, DEPTH};
+    ouro_error error;
+    if (ouro_session_bind_input(open->session, 0, x, (size_t)rows * DEPTH * sizeof *x, shape, &error) !=
+        OURO_OK)
+        fail_msg("%s", error.message);
+}
+
+static void expect_as_known(const support_session *open, const float *x, int rows, int threads) {
+    char number[12];
+    support_session known;
+    const size_t count = (size_t)rows * COLUMNS;
+    const pass_options exact = {
+        .max_unroll = 16, .exact_arithmetic = true, .environment = {.threads = threads}};
+    snprintf(number, sizeof number, "%d", rows);
+    support_session_open_with(&known, products_text("", number), &exact);
+    support_bind(&known, 0, x, (size_t)rows * DEPTH * sizeof *x);
+    bind_rows(open, x, rows);
+    support_run(open);
+    support_run(&known);
+    const float *got = support_output(open, 0, count * sizeof *got),
+                *want = support_output(&known, 0, count * sizeof *want);
+    for (size_t i = 0; i < count; i++)
+        if (!(fabsf(got[i] - want[i]) <= 2e-5f * (1 + fabsf(want[i]))))
+            fail_msg("%d rows, %d threads: element %zu is %g, expected %g", rows, threads, i, (double)got[i],
+                     (double)want[i]);
+    support_session_close(&known);
+}
+
+static void expect_no_allocations(const support_session *open) {
+    if (!allocations_are_counted()) return;
+    assert_int_equal(ouro_session_run(open->session, NULL), OURO_OK);
+    const size_t before = allocations_count();
+    assert_int_equal(ouro_session_run(open->session, NULL), OURO_OK);
+    assert_int_equal(allocations_count() - before, 0);
+}
+
+static void rows_may_be_any_number(void **state) {
+    (void)state;
+    static float x[MOST_ROWS * DEPTH];
+    static const int numbers[] = {40, 1, 0, 300, 2, 7, 129, 1, 33, 16};
+    fill(x, MOST_ROWS * DEPTH);
+    for (int threads = 1; threads <= 3; threads++) {
+        const pass_options options = {.max_unroll = 16, .environment = {.threads = threads}};
+        support_session open;
+        support_session_open_with(&open, products_text("  symbol N\n", "N"), &options);
+        /* More threads want more scratch than so small a network gives them. */
+        if (threads == 1)
+            assert_int_equal(support_count_kernel(open.session->of, "portable.fixed_product"),
+                             rt_fixed_wanted() ? 2 : 0);
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+            expect_as_known(&open, x, numbers[i], threads);
+        expect_no_allocations(&open);
+        support_session_close(&open);
+    }
+}
+
+/* The bits of a row do not hang on how many others there are. */
+static void bits_do_not_depend_on_others(void **state) {
+    (void)state;
+    static float x[MOST_ROWS * DEPTH], first[COLUMNS];
+    const pass_options options = {.max_unroll = 16, .environment = {.threads = 1}};
+    support_session open;
+    if (!rt_fixed_wanted()) skip();
+    fill(x, MOST_ROWS * DEPTH);
+    support_session_open_with(&open, products_text("  symbol N\n", "N"), &options);
+    for (int rows = 1; rows <= 200; rows = 2 * rows + 1) {
+        bind_rows(&open, x, rows);
+        support_run(&open);
+        const float *y = support_output(&open, 0, (size_t)rows * COLUMNS * sizeof *y);
+        if (rows == 1) memcpy(first, y, sizeof first);
+        assert_memory_equal(y, first, sizeof first);
+    }
+    support_session_close(&open);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_may_be_any_number),
+        cmocka_unit_test(bits_do_not_depend_on_others),
+    };
+    return cmocka_run_group_tests_name("products of any number of rows", tests, NULL, NULL);
+}
