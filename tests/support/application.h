@@ -89,5 +89,12 @@ void application_expect_shape(application *app, int32_t rank, const int64_t *dim
  * within the scratch that it said, allocates nothing, and leaves zeros in channels that pad a block. The output, row-major. */
 op_tensor application_run_blocks(application *app, const char *name, op_layout layout, size_t scratch_limit,
                                  int64_t blocks, int threads, bool in_place);
+/* Such a kernel beside another one that computes the same, named `plain`: near it, and the same bits on 1 to 5 threads, in as many blocks as it likes and in
+ * 1 to 3. Else the test fails, naming the seed. With `residual`, input 3 is taken over once. */
+void application_check_blocks(application *app, const char *name, const char *plain, op_layout layout,
+                              bool residual, uint64_t seed);
+
+/* A random product of `rows` rows by constant weights, which may be turned and scaled, with bias and activation or without. */
+void application_draw_product(application *app, int64_t rows, uint64_t *seed);
 
 #endif

@@ -5,7 +5,6 @@
 #include "runtime/kernels/portable/fixed_tiles.h"
 #include "tests/support/application.h"
 #include "tests/support/support.h"
-#include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -58,21 +57,7 @@ static void test_equals_the_direct_convolution(void **state) {
         application app;
         draw(&app, &seed, residual);
         if (trial % 5 == 0) make_small(&app, &seed);
-        application_run(&app, "portable.convolution", 1);
-        const op_tensor expected = app.outputs[0];
-        const op_tensor all = application_run_blocks(&app, NAME, layout, SIZE_MAX, 1, 1, false);
-        for (size_t k = 0; k < all.bytes / sizeof(float); k++)
-            application_check_near(((const float *)all.data)[k], ((const float *)expected.data)[k], 1e-4,
-                                   trial, (int64_t)k);
-        for (int threads = 1; threads <= 5; threads++) {
-            for (int64_t blocks = 0; blocks < 4; blocks++) {
-                const op_tensor other = application_run_blocks(&app, NAME, layout, SIZE_MAX, blocks, threads,
-                                                               residual && threads == 5 && blocks == 3);
-                if (memcmp(all.data, other.data, all.bytes) != 0)
-                    fail_msg("seed %" PRIu64 ", %d threads, %" PRId64 " bands: another result", trial,
-                             threads, blocks);
-            }
-        }
+        application_check_blocks(&app, NAME, "portable.convolution", layout, residual, trial);
         application_free(&app);
     }
 }
