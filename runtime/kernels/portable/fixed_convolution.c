@@ -24,12 +24,14 @@ static bool are_points(const op_call *call) {
 static bool read_shape(const op_call *call, const rt_environment *environment, rt_fixed_shape *s) {
     const op_type *x = &call->inputs[0].type, *y = &call->outputs[0].type;
     const op_shape *weights = &call->inputs[1].type.shape;
+    int64_t elements;
     if (call->code != OP_CONV || x->dtype != OP_FLOAT || x->shape.rank < 3 ||
         weights->rank != x->shape.rank || x->layout != y->layout ||
         (x->layout != OP_LAYOUT_NC16 && x->layout != OP_LAYOUT_NHWC))
         return false;
     if (!rt_has_wide_vectors(environment) || !rt_fixed_wanted()) return false;
     if (!op_shape_known(&x->shape) || !op_shape_known(&y->shape) || !op_shape_known(weights)) return false;
+    if (!op_shape_elements(&x->shape, &elements)) return false; /* points are no more than these */
     if (op_attribute_integer(&call->attributes, "group", 1) != 1 || !are_points(call)) return false;
     *s = (rt_fixed_shape){.layout = x->layout,
                           .images = x->shape.dims[0],
