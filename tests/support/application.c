@@ -400,3 +400,17 @@ void application_draw_product(application *app, int64_t rows, uint64_t *seed) {
     application_real(app, "ouro.alpha", activation[0] == 'C' ? -0.25f : 1);
     application_real(app, "ouro.beta", 0.75f);
 }
+
+bool application_estimates_product(const char *name, int64_t rows, int64_t depth, int64_t columns,
+                                   op_dtype dtype, bool portable_only) {
+    const rt_environment environment = {.threads = 1, .portable_only = portable_only};
+    rt_cost cost;
+    application app;
+    application_init(&app, OP_MATMUL);
+    application_input(&app, dtype, 2, DIMS(rows, depth));
+    application_input(&app, dtype, 2, DIMS(depth, columns));
+    assert_int_equal(application_infer(&app), BASE_OK);
+    const bool estimated = rt_kernel_find(name)->estimate(&app.call, &environment, SIZE_MAX, &cost);
+    application_free(&app);
+    return estimated;
+}

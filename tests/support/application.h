@@ -97,4 +97,8 @@ void application_check_blocks(application *app, const char *name, const char *pl
 /* A random product of `rows` rows by constant weights, which may be turned and scaled, with bias and activation or without. */
 void application_draw_product(application *app, int64_t rows, uint64_t *seed);
 
+/* Whether the kernel estimates MatMul of these extents and this type on one thread. */
+bool application_estimates_product(const char *name, int64_t rows, int64_t depth, int64_t columns,
+                                   op_dtype dtype, bool portable_only);
+
 #endif

@@ -238,50 +238,44 @@ static void clear_rows(const rt_fixed_rows *rows) {
     for (int64_t i = rows->count; i < RT_FIXED_ROWS; i++) rows->scales[i] = 0;
 }
 
-WITH_FIXED_TILES bool rt_fixed_split_rows(const rt_fixed_rows *rows) {
-    const int64_t step = step_bytes(rows);
-    bool coarse = false;
-    for (int64_t i = 0; i < rows->count; i++) {
-        const one_row row = {rows->from + i * rows->step, rows->plane, rows->depth};
-        const float largest = row_largest(&row);
-        const fixed_scale scale = scale_of(largest);
-        const __m512 up = _mm512_set1_ps(scale.up);
-        char *to = rows->to + i * RT_TILE_BYTES;
-        rows->scales[i] = scale.down;
-        coarse |= scale.up > 0 && is_coarse(&row, largest);
-        for (int64_t k = 0; k < rows->depth; k += RT_FIXED_STEP, to += step) {
-            __m512i of[4];
-            for (int j = 0; j < 4; j++) of[j] = _mm512_cvtps_epi32(numbers_at(&row, k + 16 * j) * up);
-            leave_digits(of, to, rows->alone);
-        }
-    }
-    clear_rows(rows);
-    return coarse;
-}
-
 /* What the integer next to a number leaves of it, as an integer. */
 WITH_FIXED_TILES ALWAYS __m512i rest_of(__m512 number) {
     const __m512 nearest = _mm512_cvtepi32_ps(_mm512_cvtps_epi32(number));
     return _mm512_cvtps_epi32((number - nearest) * _mm512_set1_ps(1 << REST_BITS));
 }
 
-WITH_FIXED_TILES void rt_fixed_split_rest(const rt_fixed_rows *rows) {
+/* Digits and scales of the rows, or of what these leave of coarse ones: zeros of the others. True: one is coarse. */
+WITH_FIXED_TILES ALWAYS bool split(const rt_fixed_rows *rows, bool rests) {
     const int64_t step = step_bytes(rows);
+    bool any = false;
     for (int64_t i = 0; i < rows->count; i++) {
         const one_row row = {rows->from + i * rows->step, rows->plane, rows->depth};
         const float largest = row_largest(&row);
         const fixed_scale scale = scale_of(largest);
-        const bool coarse = scale.up > 0 && is_coarse(&row, largest);
+        const bool coarse = scale.up > 0 && is_coarse(&row, largest), all = !rests || coarse;
         const __m512 up = _mm512_set1_ps(scale.up);
         char *to = rows->to + i * RT_TILE_BYTES;
-        rows->scales[i] = coarse ? scale.down * power_of_two(-REST_BITS) : 0;
+        rows->scales[i] = !all ? 0 : rests ? scale.down * power_of_two(-REST_BITS) : scale.down;
+        any |= coarse;
         for (int64_t k = 0; k < rows->depth; k += RT_FIXED_STEP, to += step) {
             __m512i of[4] = {0};
-            for (int j = 0; j < 4 && coarse; j++) of[j] = rest_of(numbers_at(&row, k + 16 * j) * up);
+            for (int j = 0; j < 4 && all; j++) {
+                const __m512 number = numbers_at(&row, k + 16 * j) * up;
+                of[j] = rests ? rest_of(number) : _mm512_cvtps_epi32(number);
+            }
             leave_digits(of, to, rows->alone);
         }
     }
     clear_rows(rows);
+    return any;
+}
+
+WITH_FIXED_TILES bool rt_fixed_split_rows(const rt_fixed_rows *rows) {
+    return split(rows, false);
+}
+
+WITH_FIXED_TILES void rt_fixed_split_rest(const rt_fixed_rows *rows) {
+    (void)split(rows, true);
 }
 
 /* ---- tiles --------------------------------------------------------------------------------------------- */
@@ -475,7 +469,6 @@ WITH_FIXED_ROW ALWAYS void multiply_row(const rt_fixed_tiles *of, bool wide) {
     enum { QUADS = RT_FIXED_STEP / 4, ROW = RT_FIXED_DIGITS * RT_TILE_BYTES, PRODUCTS = RT_FIXED_PRODUCTS };
     const int64_t second = of->steps * RT_FIXED_TILE_BYTES;
     const char *a = of->a, *b = of->b;
-    /* The next block is as large as this one, give or take a step. */
     __m512i sums[2][PRODUCTS];
     _Pragma("GCC unroll 8") for (int i = 0; i < PRODUCTS; i++) sums[0][i] = sums[1][i] =
         _mm512_setzero_si512();

@@ -27,27 +27,14 @@ static void test_equals_the_plain_product(void **state) {
     }
 }
 
-static bool is_estimated(int64_t rows, int64_t depth, int64_t columns, op_dtype dtype, bool portable_only) {
-    const rt_environment environment = {.threads = 1, .portable_only = portable_only};
-    rt_cost cost;
-    application app;
-    application_init(&app, OP_MATMUL);
-    application_input(&app, dtype, 2, DIMS(rows, depth));
-    application_input(&app, dtype, 2, DIMS(depth, columns));
-    assert_int_equal(application_infer(&app), BASE_OK);
-    const bool estimated = rt_kernel_find(NAME)->estimate(&app.call, &environment, SIZE_MAX, &cost);
-    application_free(&app);
-    return estimated;
-}
-
 static void test_refuses(void **state) {
     (void)state;
-    assert_int_equal(is_estimated(64, 64, 64, OP_FLOAT, false), rt_split_wanted());
-    assert_false(is_estimated(64, 64, 64, OP_FLOAT, true));
-    assert_false(is_estimated(8, 64, 64, OP_FLOAT, false));
-    assert_false(is_estimated(64, 8, 64, OP_FLOAT, false));
-    assert_false(is_estimated(64, 64, 8, OP_FLOAT, false));
-    assert_false(is_estimated(64, 64, 64, OP_FLOAT16, false));
+    assert_int_equal(application_estimates_product(NAME, 64, 64, 64, OP_FLOAT, false), rt_split_wanted());
+    assert_false(application_estimates_product(NAME, 64, 64, 64, OP_FLOAT, true));
+    assert_false(application_estimates_product(NAME, 8, 64, 64, OP_FLOAT, false));
+    assert_false(application_estimates_product(NAME, 64, 8, 64, OP_FLOAT, false));
+    assert_false(application_estimates_product(NAME, 64, 64, 8, OP_FLOAT, false));
+    assert_false(application_estimates_product(NAME, 64, 64, 64, OP_FLOAT16, false));
 }
 
 /* Weights that are packed in panels already are packed anew for tiles: they come back as they were. */
