@@ -4,6 +4,8 @@
 #include "runtime/kernels/portable/spatial_view.h"
 #include <string.h>
 
+enum { LINE = 64 }; /* bytes of a cache */
+
 /* One tensor holds all parts: `outer` rows of `row` bytes, in which each part has its own stretch. */
 typedef struct parts_state {
     int64_t outer;
@@ -47,13 +49,37 @@ static void copy_rows(void *user, int64_t begin, int64_t end) {
     }
 }
 
+/* Lines [begin, end) of each row, where there are too few rows for all threads. */
+static void copy_lines(void *user, int64_t begin, int64_t end) {
+    const parts_context *context = user;
+    const parts_state *state = context->state;
+    const size_t first = (size_t)begin * LINE, limit = (size_t)end * LINE;
+    size_t at = 0;
+    for (uint32_t i = 0; i < state->count && at < limit; at += state->bytes[i++]) {
+        const size_t bytes = state->bytes[i], low = first > at ? first - at : 0,
+                     high = limit - at < bytes ? limit - at : bytes;
+        if (low >= high) continue;
+        char *part = (char *)context->parts[i].data + low, *whole = context->whole + at + low;
+        if (context->split) copy_part(part, bytes, whole, state->row, high - low, state->outer);
+        else copy_part(whole, state->row, part, bytes, high - low, state->outer);
+    }
+}
+
+static void copy_all(const rt_prepared *prepared, parts_context *context) {
+    const parts_state *state = context->state;
+    const int64_t lines = (int64_t)((state->row + LINE - 1) / LINE);
+    if (state->outer < prepared->threads && lines >= prepared->threads)
+        rt_parallel(prepared->threads, lines, state->outer * (LINE / 4), copy_lines, context);
+    else rt_parallel(prepared->threads, state->outer, (int64_t)(state->row / 4) + 1, copy_rows, context);
+}
+
 static base_status run_concat(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                               void *scratch, base_report *report) {
     (void)scratch;
     (void)report;
     const parts_state *state = prepared->state;
     parts_context context = {state, inputs, outputs[0].data, false};
-    rt_parallel(prepared->threads, state->outer, (int64_t)(state->row / 4) + 1, copy_rows, &context);
+    copy_all(prepared, &context);
     return BASE_OK;
 }
 
@@ -63,7 +89,7 @@ static base_status run_split(const rt_prepared *prepared, const op_tensor *input
     (void)report;
     const parts_state *state = prepared->state;
     parts_context context = {state, outputs, inputs[0].data, true};
-    rt_parallel(prepared->threads, state->outer, (int64_t)(state->row / 4) + 1, copy_rows, &context);
+    copy_all(prepared, &context);
     return BASE_OK;
 }
 

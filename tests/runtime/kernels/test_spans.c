@@ -111,6 +111,47 @@ static void kept_and_new_rows_side_by_side(void **unused) {
     }
 }
 
+/* One or two rows of many bytes, which threads share: joined, and taken apart again. */
+static void threads_share_long_rows(void **unused) {
+    (void)unused;
+    enum { PARTS = 3, LONG = 200000, SOME_ROUNDS = 40 };
+    for (uint64_t round = 1; round <= SOME_ROUNDS; round++) {
+        uint64_t seed = round;
+        application joined, apart;
+        const int64_t rows = random_range(&seed, 1, 2);
+        const int threads = (int)random_range(&seed, 1, 5);
+        int64_t sizes[PARTS], all = 0;
+        char *parts[PARTS];
+        application_init(&joined, OP_CONCAT);
+        for (int i = 0; i < PARTS; i++) {
+            sizes[i] = random_range(&seed, 0, 3) ? random_range(&seed, 1, LONG) : random_range(&seed, 0, 70);
+            all += sizes[i];
+            parts[i] = application_input(&joined, OP_UINT8, 2, DIMS(rows, sizes[i]));
+            for (int64_t k = 0; k < rows * sizes[i]; k++) parts[i][k] = (char)random_next(&seed);
+        }
+        application_integer(&joined, "axis", 1);
+        const char *memory = guard_output(&joined, NULL), *whole = memory + GUARD;
+        application_run(&joined, "portable.concat", threads);
+        check_guards(&joined, memory);
+        application_init(&apart, OP_SPLIT);
+        memcpy(application_input(&apart, OP_UINT8, 2, DIMS(rows, all)), whole, (size_t)(rows * all));
+        add_integers(&apart, PARTS, sizes);
+        application_integer(&apart, "axis", 1);
+        apart.call.output_count = PARTS;
+        application_run(&apart, "portable.split", threads);
+        for (int64_t row = 0, at = 0; row < rows; row++) {
+            for (int i = 0; i < PARTS; at += sizes[i++]) {
+                const size_t size = (size_t)sizes[i];
+                assert_memory_equal(whole + at, parts[i] + row * sizes[i], size);
+                assert_memory_equal((const char *)apart.outputs[i].data + row * sizes[i],
+                                    parts[i] + row * sizes[i], size);
+            }
+        }
+        application_free(&joined);
+        application_free(&apart);
+    }
+}
+
 static void some_rows_are_cut_off(void **unused) {
     (void)unused;
     for (uint64_t round = 1; round <= ROUNDS; round++) {
@@ -219,6 +260,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_few_columns_of_many_rows), cmocka_unit_test(kept_and_new_rows_side_by_side),
         cmocka_unit_test(some_rows_are_cut_off),      cmocka_unit_test(rows_and_channels_are_gathered),
-        cmocka_unit_test(a_band_goes_to_its_rows),    cmocka_unit_test(colours_become_innermost)};
+        cmocka_unit_test(a_band_goes_to_its_rows),    cmocka_unit_test(colours_become_innermost),
+        cmocka_unit_test(threads_share_long_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
