@@ -15,7 +15,7 @@
  *
  * Where extents of images are open, kernels are asked about examples of them, of one image where their number is open. Scratch is then taken
  * when a run knows the extents: it is no part of the arena, hence limited by what the application reads and writes. The kernel works in as
- * many blocks for each image (ouro.image_blocks): more images take no more scratch.
+ * many blocks for each image (ouro.image_blocks), so that more images take no more scratch, or sees itself in how many it does.
  *
  * What is live at once may fit under the limit where the planner leaves gaps. So the choices are tried: where storages end above
  * the limit, the nodes of these steps get less, until the planner's arena fits.
@@ -227,7 +227,7 @@ static bool estimate(const chooser *c, const ir_node *node, const rt_kernel *ker
     if (open) {
         if (!kernel->estimate(call, environment, open_scratch(c, call), cost) || cost->known_only)
             return false;
-        if (is_product(node)) cost->blocks = 0; /* the kernel sees how many rows there are */
+        if (cost->settles) cost->blocks = 0;
         return true;
     }
     const size_t most = c->free[node->id.index], within = most > c->growth ? most - c->growth : 0;

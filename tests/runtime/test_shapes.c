@@ -2,7 +2,6 @@
 /* test_shapes.c: extents that are open until a run: tensors get planned places for the shapes that are bound, anew where
  * these change; what comes out is the same as with memory of its own for every tensor. */
 #include "runtime/executor.h"
-#include "runtime/kernels/portable/split_tiles.h"
 #include "tests/support/support.h"
 #include "tests/support/allocations.h"
 #include "tests/support/plan.h"
@@ -451,7 +450,8 @@ static void images_may_have_any_extents(void **state) {
     }
 }
 
-static int count_winograd(const char *text, const pass_options *options) {
+/* Convolutions of 3x3 on kernels that are chosen by what they cost. */
+static int count_chosen(const char *text, const pass_options *options) {
     size_t size;
     plan of;
     base_report report = {0};
@@ -460,7 +460,8 @@ static int count_winograd(const char *text, const pass_options *options) {
         fail_msg("%s", report.text);
     int count = 0;
     for (uint64_t n = 0; n < of.header->nodes.count; n++)
-        count += strncmp(of.texts + of.nodes[n].kernel, "portable.winograd", 17) == 0;
+        count += strncmp(of.texts + of.nodes[n].kernel, "portable.winograd", 17) == 0 ||
+                 strcmp(of.texts + of.nodes[n].kernel, "portable.split_convolution") == 0;
     plan_close(&of);
     free(bytes);
     return count;
@@ -483,11 +484,8 @@ static void kernels_are_chosen_for_open_images(void **state) {
         support_session open;
         char *text =
             images_text(number ? number_open : all_open, "N", number ? "33" : "H", number ? "33" : "W");
-        /* On several threads of a machine with tiles, the direct kernel takes less than half of the time of Winograd's for images of 33 x 33. */
-        const bool direct = number && options.environment.threads > 1 && !options.environment.portable_only &&
-                            rt_split_wanted();
-        assert_int_equal(count_winograd(text, &options), direct ? 0 : 2);
-        assert_int_equal(count_winograd(text, &exact), 0);
+        assert_int_equal(count_chosen(text, &options), 2);
+        assert_int_equal(count_chosen(text, &exact), 0);
         support_session_open_with(&open, text, &options);
         for (int round = 0; round < 8; round++) {
             const int extent = number ? WIDE : 3 + 2 * (round * 5 % 16);
@@ -531,9 +529,9 @@ static void kernels_are_chosen_for_open_images_in_loops(void **state) {
                                       .constant_limit = 16u << 20,
                                       .environment = {.threads = 1, .portable_only = form % 2}};
         support_session open;
-        assert_int_equal(count_winograd(recurrence_text("", "2", "33"), &options), 1);
+        assert_int_equal(count_chosen(recurrence_text("", "2", "33"), &options), 1);
         const char *text = recurrence_text(number ? number_open : all_open, "N", number ? "33" : "H");
-        assert_int_equal(count_winograd(text, &options), 1);
+        assert_int_equal(count_chosen(text, &options), 1);
         support_session_open_with(&open, text, &options);
         for (int round = 0; round < 6; round++) {
             const int n = (round * 3 + 1) % (MOST_IMAGES + 1), extent = number ? WIDE : 9 + 4 * round;

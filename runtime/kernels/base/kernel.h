@@ -82,6 +82,7 @@ typedef struct rt_cost {
     size_t packed_bytes;  /* of its constant weights, where this kernel packs them; else 0 */
     /* In how many parts it does its work one after the other, where that is a choice: "ouro.blocks". */
     int64_t blocks;
+    bool settles;    /* it chooses them itself where extents are open until a run knows them */
     bool known_only; /* nothing is predicted where extents are open until a run: not for examples of them */
 } rt_cost;
 

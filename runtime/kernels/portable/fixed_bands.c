@@ -142,6 +142,7 @@ bool rt_fixed_complete(rt_fixed_shape *s, const op_call *call, const rt_environm
         const rt_packed_part part = part_of(s, i, s->threads);
         if (part.rows > s->part_rows) s->part_rows = part.rows;
     }
+    s->open = !bands;
     set_bands(s, bands ? bands : up(s->part_rows, OPEN_ROWS));
     return true;
 }
@@ -178,6 +179,16 @@ void rt_fixed_estimate(rt_fixed_shape *s, const rt_environment *environment, siz
         cost->blocks = bands;
         cost->scratch_bytes = scratch_bytes(s);
     }
+}
+
+void rt_fixed_settle(rt_fixed_shape *s, const rt_environment *environment) {
+    const size_t image = (size_t)(s->points * (s->depth + s->columns)) * sizeof(float),
+                 limit = 2 * (image + rt_fixed_packed_bytes(s));
+    const int64_t bands = s->bands;
+    rt_cost cost;
+    if (!s->open) return;
+    rt_fixed_estimate(s, environment, limit, &cost);
+    set_bands(s, cost.blocks ? cost.blocks : bands);
 }
 
 /* ---- weights ------------------------------------------------------------------------------------------- */

@@ -24,10 +24,11 @@ typedef struct rt_fixed_shape {
     float low, high;
     bool distant;                        /* weights come from memory in each run: "ouro.weights_bits" */
     int64_t part_rows, bands, band_rows; /* of a thread at most; into which it cuts them; of such a band */
+    bool open;                           /* nobody has said into how many bands */
 } rt_fixed_shape;
 
-/* Completes what the kernel has read of the application, whose attribute ouro.blocks says into how many bands each thread cuts its rows. False where
- * sizes do not fit into a machine. */
+/* Completes what the kernel has read of the application, whose attribute ouro.blocks says into how many bands each thread cuts its rows; else they have
+ * 128 rows. False where sizes do not fit into a machine. */
 bool rt_fixed_complete(rt_fixed_shape *shape, const op_call *call, const rt_environment *environment);
 
 /* Bytes of the weights. */
@@ -36,6 +37,10 @@ size_t rt_fixed_packed_bytes(const rt_fixed_shape *shape);
 /* rt_kernel.estimate, but for rt_cost.packed_bytes: cost->blocks is 0 where no number of bands fits into the scratch. Changes the bands of the shape. */
 void rt_fixed_estimate(rt_fixed_shape *shape, const rt_environment *environment, size_t scratch_limit,
                        rt_cost *cost);
+
+/* Where nobody has said into how many bands: those that are fastest with scratch of no more than twice what one image, its result and the weights
+ * take. For rows that are known. */
+void rt_fixed_settle(rt_fixed_shape *shape, const rt_environment *environment);
 
 /* Weights as the model has them: floats from one of a column to the next, from one column to the next; what all are multiplied with. */
 typedef struct rt_fixed_weights {

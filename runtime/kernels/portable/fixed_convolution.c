@@ -41,9 +41,7 @@ static bool read_shape(const op_call *call, const rt_environment *environment, r
                           .bias = op_input_present(call, 2),
                           .residual = op_input_present(call, 3)};
     for (int32_t i = 2; i < x->shape.rank; i++) s->points *= x->shape.dims[i];
-    if (s->depth < FEWEST_CHANNELS || s->columns < FEWEST_FILTERS || s->points < FEWEST_POINTS ||
-        s->images < 1)
-        return false;
+    if (s->depth < FEWEST_CHANNELS || s->columns < FEWEST_FILTERS) return false;
     if (s->residual && call->inputs[3].type.layout != y->layout) return false;
     return rt_activation_read(&call->attributes, &s->activation) && rt_fixed_complete(s, call, environment);
 }
@@ -63,8 +61,8 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
 static bool estimate(const op_call *call, const rt_environment *environment, size_t scratch_limit,
                      rt_cost *cost) {
     rt_fixed_shape shape;
-    if (!read_shape(call, environment, &shape)) return false;
-    *cost = (rt_cost){.packed_bytes = rt_fixed_packed_bytes(&shape), .known_only = true};
+    if (!read_shape(call, environment, &shape) || shape.images * shape.points < FEWEST_POINTS) return false;
+    *cost = (rt_cost){.packed_bytes = rt_fixed_packed_bytes(&shape), .settles = true};
     rt_fixed_estimate(&shape, environment, scratch_limit, cost);
     return cost->blocks != 0;
 }
@@ -97,6 +95,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (!shape) return base_fail_memory(report);
     if (!is_accepted(call, environment, shape))
         return base_fail(report, BASE_INVALID, "this convolution has no form in fixed point on this machine");
+    rt_fixed_settle(shape, environment);
     rt_fixed_prepare(shape, prepared);
     return BASE_OK;
 }

@@ -52,7 +52,7 @@ static bool estimate(const op_call *call, const rt_environment *environment, siz
     if (!read_shape(call, environment, &product, &shape) ||
         (product.rows < FEWEST_ROWS && !(shape.distant && product.rows >= 1)))
         return false;
-    *cost = (rt_cost){.packed_bytes = rt_fixed_packed_bytes(&shape)};
+    *cost = (rt_cost){.packed_bytes = rt_fixed_packed_bytes(&shape), .settles = true};
     rt_fixed_estimate(&shape, environment, scratch_limit, cost);
     return cost->blocks != 0;
 }

@@ -96,9 +96,14 @@ static size_t scratch_bytes(const rt_split_shape *s) {
     return (size_t)(s->threads * s->a_bytes + s->threads * own_bytes(s));
 }
 
+/* Images may have no points, or there may be none, where only a run knows. */
+static bool has_points(const rt_split_shape *s) {
+    return s->images > 0 && s->output[0] > 0 && s->output[1] > 0;
+}
+
 /* Cuts each image into so many bands. */
 static void set_blocks(rt_split_shape *s, int64_t blocks) {
-    s->band_rows = up(s->output[0], blocks);
+    s->band_rows = s->output[0] > 0 ? up(s->output[0], blocks) : 1;
     s->bands = s->images * up(s->output[0], s->band_rows);
     s->apart = s->threads > 1 && s->bands >= s->threads;
     /* Tiles read up to a pair of points beyond the last. */
@@ -132,18 +137,18 @@ static bool fits(const rt_split_shape *s) {
 }
 
 bool rt_split_complete(rt_split_shape *s, const op_call *call, const rt_environment *environment) {
-    const int64_t blocks = op_attribute_integer(&call->attributes, "ouro.blocks", 1);
-    if (blocks < 1 || blocks > MOST_BLOCKS) return false;
+    const int64_t blocks = op_attribute_integer(&call->attributes, "ouro.blocks", 0);
+    if (blocks < 0 || blocks > MOST_BLOCKS) return false;
     s->threads = environment->threads > 0 ? environment->threads : 1;
     s->flat = true;
     for (int i = 0; i < 2; i++) {
         if (s->stride[i] > RT_SPLIT_MOST_STRIDE || s->input[i] > MOST_EXTENT || s->output[i] > MOST_EXTENT ||
-            s->input[i] < 1 || s->output[i] < 1 || s->kernel[i] > MOST_TAPS || s->dilation[i] > MOST_EXTENT)
+            s->kernel[i] > MOST_TAPS || s->dilation[i] > MOST_EXTENT)
             return false;
         s->flat &= s->kernel[i] == 1 && s->stride[i] == 1 && s->before[i] == 0 && s->input[i] == s->output[i];
     }
     s->taps = s->kernel[0] * s->kernel[1];
-    if (s->taps > MOST_TAPS || s->images < 1) return false;
+    if (s->taps > MOST_TAPS) return false;
     s->chunks = up(s->channels, RT_SPLIT_DEPTH);
     s->groups = up(s->filters, PAIR);
     s->steps = s->taps * s->chunks;
@@ -153,7 +158,8 @@ bool rt_split_complete(rt_split_shape *s, const op_call *call, const rt_environm
     s->width = s->output[1] + (s->kernel[1] - 1) * s->dilation[1] / s->stride[1];
     s->limits = rt_activation_limits(&s->activation, &s->low, &s->high);
     if (!fits(s)) return false;
-    set_blocks(s, blocks);
+    s->open = !blocks;
+    set_blocks(s, blocks ? blocks : 1);
     return true;
 }
 
@@ -181,7 +187,7 @@ bool rt_split_estimate(rt_split_shape *s, const rt_environment *environment, siz
                        rt_cost *cost) {
     const int64_t most = least(s->output[0], MOST_BLOCKS);
     cost->blocks = 0;
-    cost->known_only = true;
+    if (!has_points(s)) return false;
     for (int64_t blocks = 1; blocks <= most; blocks++) {
         const int64_t before = s->band_rows;
         set_blocks(s, blocks);
@@ -545,7 +551,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
                      .residual = shape->residual ? inputs[3].data : NULL,
                      .scratch = scratch,
                      .y = outputs[0].data};
-    rt_team_run(prepared->threads, shape->apart ? bands_member : filters_member, &job);
+    if (has_points(shape)) rt_team_run(prepared->threads, shape->apart ? bands_member : filters_member, &job);
     return BASE_OK;
 }
 
@@ -563,8 +569,24 @@ static void fill_places(const rt_split_shape *s, int64_t *places) {
     }
 }
 
-base_status rt_split_prepare(rt_split_shape *s, base_arena *arena, rt_prepared *prepared,
-                             base_report *report) {
+/* What an image and its result take, and the weights. */
+static size_t touched_bytes(const rt_split_shape *s) {
+    return (size_t)(s->input[0] * s->input[1] * up(s->channels, LANES) +
+                    s->output[0] * s->output[1] * up(s->filters, LANES)) *
+               LANES * sizeof(float) +
+           rt_split_packed_bytes(s);
+}
+
+/* Chooses into how many bands images are cut; as many as can be, where all take more than they may. */
+static void settle(rt_split_shape *s, const rt_environment *environment) {
+    rt_cost cost;
+    const bool fitting = rt_split_estimate(s, environment, 2 * touched_bytes(s), &cost);
+    set_blocks(s, fitting ? cost.blocks : least(s->output[0], MOST_BLOCKS));
+}
+
+base_status rt_split_prepare(rt_split_shape *s, const rt_environment *environment, base_arena *arena,
+                             rt_prepared *prepared, base_report *report) {
+    if (s->open && has_points(s)) settle(s, environment);
     int64_t *places = BASE_ARRAY(arena, int64_t, (size_t)s->steps);
     if (!places) return base_fail_memory(report);
     fill_places(s, places);

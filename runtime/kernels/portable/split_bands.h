@@ -36,12 +36,13 @@ typedef struct rt_split_shape {
     int64_t plane, a_bytes;   /* of one chunk of one phase, of all */
     bool parted;              /* steps pass over all points some at a time */
     bool apart;               /* threads have bands of their own */
+    bool open;                /* nobody has said into how many: rt_split_prepare chooses */
     /* And rt_split_prepare: */
     const int64_t *places; /* by step: bytes from a point to what it multiplies */
 } rt_split_shape;
 
-/* Completes what the kernel has read of the application, whose attribute ouro.blocks says into how many bands of rows each image is cut. False where
- * this is not for tiles, or sizes do not fit into a machine. */
+/* Completes what the kernel has read of the application, whose attribute ouro.blocks says into how many bands of rows each image is cut, or is not
+ * there. False where this is not for tiles, or sizes do not fit into a machine. */
 bool rt_split_complete(rt_split_shape *shape, const op_call *call, const rt_environment *environment);
 
 /* Bytes of the weights. */
@@ -60,8 +61,9 @@ typedef struct rt_split_weights {
 /* Into zeroed memory. */
 void rt_split_pack(const rt_split_shape *shape, const rt_split_weights *weights, float *packed);
 
-/* Sets what running takes. The shape lives as long as `prepared`, in `arena`. Of a run: inputs are the image, weights, bias, residual. */
-base_status rt_split_prepare(rt_split_shape *shape, base_arena *arena, rt_prepared *prepared,
-                             base_report *report);
+/* Sets what running takes. Where nobody has said into how many bands each image is cut, those are chosen that are fastest with scratch of no more than
+ * twice what one image, its result and the weights take. The shape lives as long as `prepared`, in `arena`. Of a run: inputs are the image, weights, bias, residual. */
+base_status rt_split_prepare(rt_split_shape *shape, const rt_environment *environment, base_arena *arena,
+                             rt_prepared *prepared, base_report *report);
 
 #endif

@@ -64,7 +64,7 @@ static bool estimate(const op_call *call, const rt_environment *environment, siz
                      rt_cost *cost) {
     rt_split_shape shape;
     if (!read_shape(call, environment, &shape)) return false;
-    *cost = (rt_cost){.packed_bytes = rt_split_packed_bytes(&shape)};
+    *cost = (rt_cost){.packed_bytes = rt_split_packed_bytes(&shape), .settles = true};
     return rt_split_estimate(&shape, environment, scratch_limit, cost);
 }
 
@@ -85,7 +85,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (!shape) return base_fail_memory(report);
     if (!is_accepted(call, environment, shape))
         return base_fail(report, BASE_INVALID, "this convolution has no split form on this machine");
-    return rt_split_prepare(shape, arena, prepared, report);
+    return rt_split_prepare(shape, environment, arena, prepared, report);
 }
 
 const rt_kernel rt_kernel_split_convolution = {.name = "portable.split_convolution",
