@@ -166,6 +166,19 @@ static const rt_kernel *packing_kernel(const ouro_session *session, const plan_n
                                                                                                   : NULL;
 }
 
+/* In place of a kernel that has not prepared: through row-major copies, on weights that are unpacked. */
+static base_status prepare_unpacked(ouro_session *session, const op_call *call, rt_dynamic *detail,
+                                    rt_prepared *prepared, size_t exhaustions) {
+    const rt_environment *environment = &session->code.environment;
+    const rt_kernel *kernel = &rt_kernel_through_row_major;
+    const bool accepted = kernel->accepts(call, environment);
+    /* With more memory, another kernel would run it, with other last digits. */
+    if (rt_kernel_exhaustions() != exhaustions) return base_fail_memory(&session->run.report);
+    if (!accepted) return BASE_INVALID;
+    base_report_clear(&session->run.report);
+    return rt_kernel_prepare(kernel, call, environment, &detail->arena, prepared, &session->run.report);
+}
+
 static base_status prepare(ouro_session *session, const rt_step *step) {
     const plan_node *node = &session->of->nodes[step->node];
     rt_dynamic *detail = step->detail;
@@ -192,6 +205,9 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
     session->code.environment.execution = &session->run.executions[node->graph];
     base_status status = rt_kernel_prepare(kernel, &call, &session->code.environment, &detail->arena,
                                            prepared, &session->run.report);
+    if (status == BASE_INVALID &&
+        session->run.report.unsupported) /* it takes the weights, but not these extents */
+        status = prepare_unpacked(session, &call, detail, prepared, exhaustions);
     if (status != BASE_OK) return status;
     note_types(detail);
     detail->ready = true;

@@ -148,7 +148,6 @@ static bool describe_weights(const op_call *call, bool any, dnnl_memory_desc_t *
 typedef struct arrangement {
     op_layout from, to;
     dnnl_memory_desc_t weights;
-    bool reference; /* oneDNN's reference will do, too */
 } arrangement;
 
 /* The application is a convolution turned round: what oneDNN calls the derivative by the source of the convolution
@@ -183,7 +182,6 @@ static bool make_transposed(const op_call *call, const rt_environment *environme
         !rt_descriptor_open(open, 0, &none)) {
         return false;
     }
-    open->reference = lie->reference;
     if (rt_descriptor_make(open, &operation, rt_threads_for(work, environment))) return true;
     rt_descriptor_close(open);
     return false;
@@ -224,7 +222,6 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
     }
     const rt_activation none = {0}, *within = rt_activation_is_fast_apart(&activation) ? &none : &activation;
     if (!rt_descriptor_open(open, residual ? 1 : 0, within)) return false;
-    open->reference = lie->reference;
     open->by_channel =
         call->inputs[1].type.shape.dims[1] == 1 &&
         op_attribute_integer(&call->attributes, "group", 1) == call->inputs[1].type.shape.dims[0] &&
@@ -238,12 +235,9 @@ static bool is_packed(const op_call *call) {
     return call->inputs[1].type.layout == OP_LAYOUT_PACKED;
 }
 
-/* The descriptor for the layouts that the tensors have; which form packed weights have is for oneDNN to say. `reference`:
- * its reference will do, too. */
-static bool make_given(const op_call *call, const rt_environment *environment, bool reference,
-                       rt_descriptor *open) {
-    arrangement lie = {
-        .from = call->inputs[0].type.layout, .to = call->outputs[0].type.layout, .reference = reference};
+/* The descriptor for the layouts that the tensors have; which form packed weights have is for oneDNN to say. */
+static bool make_given(const op_call *call, const rt_environment *environment, rt_descriptor *open) {
+    arrangement lie = {.from = call->inputs[0].type.layout, .to = call->outputs[0].type.layout};
     return describe_weights(call, is_packed(call), &lie.weights) &&
            make_descriptor(call, environment, &lie, open);
 }
@@ -267,7 +261,7 @@ static bool accepts(const op_call *given, const rt_environment *environment) {
     if (op_input_present(call, 3) && call->inputs[3].type.layout != call->outputs[0].type.layout)
         return false;
     if (op_input_present(call, 2) && call->inputs[2].type.layout != OP_LAYOUT_ROW_MAJOR) return false;
-    if (!make_given(call, environment, false, &open)) return false;
+    if (!make_given(call, environment, &open)) return false;
     rt_descriptor_close(&open);
     return true;
 }
@@ -344,7 +338,7 @@ static base_status pack(const op_call *given, const rt_environment *environment,
     rt_descriptor open;
     dnnl_memory_desc_t from;
     if (input != 1 || !call || !describe_weights(call, false, &from) ||
-        !make_given(call, environment, false, &open)) {
+        !make_given(call, environment, &open)) {
         return rt_onednn_fail(report, "oneDNN cannot pack input %u of this convolution", input);
     }
     base_status status = rt_check_packed(call, &open, report);
@@ -363,8 +357,7 @@ static base_status unpack(const op_call *given, const rt_environment *environmen
     const op_call *call = as_packed(given, &other);
     rt_descriptor open;
     dnnl_memory_desc_t to;
-    if (input != 1 || !call || !describe_weights(call, false, &to) ||
-        !make_given(call, environment, false, &open)) {
+    if (input != 1 || !call || !describe_weights(call, false, &to) || !make_given(call, environment, &open)) {
         return rt_onednn_fail(report, "oneDNN cannot unpack input %u of this convolution", input);
     }
     base_status status = rt_check_packed(call, &open, report);
@@ -439,8 +432,8 @@ static base_status reorder_weights(const op_call *call, const rt_environment *en
     return rt_reorder(from, call->inputs[1].data, to, state->weights, 1, environment->threads, report);
 }
 
-/* The descriptor of what runs: `call`, some images of `given`. Only with ouro.packed_extents, for which the weights were
- * packed, it may come to oneDNN's reference: before that nobody knew of these extents. */
+/* The descriptor of what runs: `call`, some images of `given`. Unsupported: for extents other than those that the weights were packed for
+ * (ouro.packed_extents), oneDNN has nothing but its reference, which takes hundreds of times as long as what runs such extents on plain weights. */
 static base_status make_to_run(const op_call *given, const op_call *call, const rt_environment *environment,
                                base_arena *arena, convolution *state, rt_descriptor *open,
                                base_report *report) {
@@ -454,15 +447,16 @@ static base_status make_to_run(const op_call *given, const op_call *call, const 
     base_status status = BASE_OK;
     if (other && packed) {
         const op_call *packing = as_packed(given, &extents);
-        if (!packing || !make_given(packing, environment, false, open))
+        if (!packing || !make_given(packing, environment, open))
             return rt_onednn_fail(report, "oneDNN cannot pack for this convolution on this machine");
         status = rt_check_packed(call, open, report);
         lie.weights = *rt_descriptor_memory(open, dnnl_query_weights_md);
         rt_descriptor_close(open);
         if (status != BASE_OK || make_descriptor(call, environment, &lie, open)) return status;
     }
-    if (!make_given(call, environment, other, open))
-        return rt_onednn_fail(report, "oneDNN cannot run this convolution on this machine");
+    if (!make_given(call, environment, open))
+        return other ? base_fail_unsupported(report, "oneDNN has no kernel for these extents")
+                     : rt_onednn_fail(report, "oneDNN cannot run this convolution on this machine");
     if (packed) {
         status = other ? reorder_weights(call, environment, &lie.weights, arena, state, open, report)
                        : rt_check_packed(call, open, report);

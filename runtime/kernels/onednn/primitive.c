@@ -178,8 +178,7 @@ static dnnl_primitive_desc_t usable(dnnl_primitive_desc_iterator_t iterator, con
         const char *name = NULL;
         if (!descriptor) return NULL;
         if (rt_dnnl_primitive_desc_query(descriptor, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
-            (open->reference ||
-             (strncmp(name, "ref", 3) != 0 && (!open->by_channel || strstr(name, "dw")))) &&
+            strncmp(name, "ref", 3) != 0 && (!open->by_channel || strstr(name, "dw")) &&
             strncmp(name, "gemm:", 5) != 0 &&
             strncmp(name, "simple_nchw", 11) != 0 && /* pools of row-major images, window by window */
             !strstr(name, ":gemm:") && !strstr(name, "sse41")) {

@@ -31,8 +31,7 @@ typedef struct rt_descriptor {
     dnnl_primitive_attr_t attributes;
     dnnl_primitive_desc_t descriptor; /* NULL: oneDNN cannot do it */
     int threads;                      /* that it is made for */
-    bool reference;                   /* oneDNN's reference will do, too */
-    bool by_channel;                  /* each channel for itself: only implementations that are made for this */
+    bool by_channel; /* each channel for itself: only implementations that are made for this */
 } rt_descriptor;
 
 /* Makes the engine and attributes with user-managed scratchpad and these post-operations: what dst holds is
@@ -40,8 +39,7 @@ typedef struct rt_descriptor {
  * cannot. */
 bool rt_descriptor_open(rt_descriptor *open, float sum, const rt_activation *activation);
 /* Makes the descriptor from an operation descriptor (dnnl_convolution_desc_t *, ...), for `threads` threads,
- * on the first implementation that is not oneDNN's reference (but where that will do) and does not allocate when it
- * runs. */
+ * on the first implementation that is not oneDNN's reference and does not allocate when it runs. */
 bool rt_descriptor_make(rt_descriptor *open, const_dnnl_op_desc_t operation, int threads);
 void rt_descriptor_close(rt_descriptor *open);
 /* oneDNN cannot do it, for this reason: BASE_INVALID. Or, where it wanted memory that there was not: BASE_SYSTEM_ERROR. */

@@ -100,9 +100,15 @@ static void what_is_refused(void **state) {
     application_random(&app, OP_FLOAT, 4, DIMS(16, 16, 3, 3), &seed);
     assert_int_equal(application_infer(&app), BASE_OK);
     app.inputs[0].type.layout = app.outputs[0].type.layout = OP_LAYOUT_NC16;
-    app.inputs[1].type.layout = OP_LAYOUT_PACKED; /* known to its own kernel only */
+    app.inputs[1].type.layout =
+        OP_LAYOUT_PACKED; /* by no kernel, which is seen when they are unpacked, if not before */
     app.inputs[1].type.packed_bytes = 4;
-    assert_false(rt_kernel_through_row_major.accepts(&app.call, &environment));
+    if (rt_kernel_through_row_major.accepts(&app.call, &environment)) {
+        rt_prepared prepared;
+        assert_int_equal(rt_kernel_prepare(&rt_kernel_through_row_major, &app.call, &environment, &app.arena,
+                                           &prepared, &app.report),
+                         BASE_INVALID);
+    }
     application_free(&app);
 }
 
@@ -127,7 +133,8 @@ static void rows_are_turned(void **state) {
         memset(y->data, 0x7f, y->bytes);
         assert_true(kernel->accepts(&app.call, &environment));
         rt_prepared prepared;
-        assert_int_equal(rt_kernel_prepare(kernel, &app.call, &environment, &app.arena, &prepared, &app.report), BASE_OK);
+        assert_int_equal(
+            rt_kernel_prepare(kernel, &app.call, &environment, &app.arena, &prepared, &app.report), BASE_OK);
         assert_int_equal(prepared.run(&prepared, app.inputs, app.outputs, NULL, &app.report), BASE_OK);
         assert_memory_equal(y->data, expected.data, expected.bytes);
         rows[0] = height;
@@ -140,7 +147,7 @@ static void rows_are_turned(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_in_every_layout), cmocka_unit_test(rows_are_turned),
-                                       cmocka_unit_test(what_is_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_in_every_layout),
+                                       cmocka_unit_test(rows_are_turned), cmocka_unit_test(what_is_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
