@@ -18,7 +18,15 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { CHANNELS = 96, INNER = 192, FILTERS = 72, MOST_IMAGES = 5, MOST_POINTS = 3600, CAPACITY = 3000000 };
+enum {
+    CHANNELS = 96,
+    INNER = 192,
+    FILTERS = 72,
+    FEW = 3,
+    MOST_IMAGES = 5,
+    MOST_POINTS = 3600,
+    CAPACITY = 3000000
+};
 
 static size_t append(char *text, size_t used, const char *format, ...) {
     va_list list;
@@ -43,7 +51,7 @@ typedef struct extents {
     const char *images, *height, *width;
 } extents;
 
-/* Windows of 3x3 that move by two, whose results are read twice; points, with what goes around them. */
+/* Windows of 3x3 that move by two, whose results are read twice; points, with what goes around them; windows with few filters. */
 static const char *images_text(const extents *e) {
     static char text[CAPACITY];
     size_t used = append(text, 0, "module \"images\" {\n%s", e->symbols);
@@ -52,6 +60,7 @@ static const char *images_text(const extents *e) {
     used = append_constant(text, used, "w", "72,192,1,1", FILTERS * INNER, 3);
     used = append_constant(text, used, "b", "192", INNER, 4);
     used = append_constant(text, used, "c", "72", FILTERS, 5);
+    used = append_constant(text, used, "t", "3,72,3,3", FEW * FILTERS * 9, 6);
     append(text, used,
            "  graph main(%%x: float32[%s,96,%s,%s]) {\n"
            "    %%d: float32[?,192,?,?] = Conv(%%x, %%u, %%b) {pads = [1, 1, 1, 1], strides = [2, 2]}\n"
@@ -59,7 +68,8 @@ static const char *images_text(const extents *e) {
            "    %%f: float32[?,192,?,?] = Conv(%%e, %%v, %%b)\n"
            "    %%g: float32[?,192,?,?] = Add(%%f, %%e)\n"
            "    %%h: float32[?,192,?,?] = Tanh(%%g)\n"
-           "    %%y: float32[?,72,?,?] = Conv(%%h, %%w, %%c)\n    yield %%y\n  }\n}\n",
+           "    %%y: float32[?,72,?,?] = Conv(%%h, %%w, %%c)\n"
+           "    %%z: float32[?,3,?,?] = Conv(%%y, %%t) {pads = [1, 1, 1, 1]}\n    yield %%y, %%z\n  }\n}\n",
            e->images, e->height, e->width);
     return text;
 }
@@ -80,7 +90,7 @@ static void bind_images(const support_session *open, const float *x, const examp
 static void expect_as_known(const support_session *open, const float *x, const example *of, int threads) {
     char numbers[3][12];
     support_session known;
-    const size_t count = (size_t)(of->images * FILTERS * ((of->height + 1) / 2) * ((of->width + 1) / 2));
+    const size_t points = (size_t)(of->images * ((of->height + 1) / 2) * ((of->width + 1) / 2));
     const pass_options exact = {
         .max_unroll = 16, .exact_arithmetic = true, .environment = {.threads = threads}};
     snprintf(numbers[0], sizeof numbers[0], "%d", of->images);
@@ -92,12 +102,15 @@ static void expect_as_known(const support_session *open, const float *x, const e
     bind_images(open, x, of);
     support_run(open);
     support_run(&known);
-    const float *got = support_output(open, 0, count * sizeof *got),
-                *want = support_output(&known, 0, count * sizeof *want);
-    for (size_t i = 0; i < count; i++)
-        if (!(fabsf(got[i] - want[i]) <= 2e-5f * (1 + fabsf(want[i]))))
-            fail_msg("%d images of %d x %d, %d threads: element %zu is %g, expected %g", of->images,
-                     of->height, of->width, threads, i, (double)got[i], (double)want[i]);
+    for (size_t o = 0; o < 2; o++) {
+        const size_t count = points * (o ? FEW : FILTERS);
+        const float *got = support_output(open, o, count * sizeof *got),
+                    *want = support_output(&known, o, count * sizeof *want);
+        for (size_t i = 0; i < count; i++)
+            if (!(fabsf(got[i] - want[i]) <= 2e-5f * (1 + fabsf(want[i]))))
+                fail_msg("%d images of %d x %d, %d threads: element %zu of output %zu is %g, expected %g",
+                         of->images, of->height, of->width, threads, i, o, (double)got[i], (double)want[i]);
+    }
     support_session_close(&known);
 }
 
@@ -123,6 +136,8 @@ static void expect_examples(const extents *open_extents, const example *examples
             assert_int_equal(support_count_kernel(open.session->of, "portable.split_convolution"),
                              rt_split_wanted() ? 1 : 0);
         }
+        if (application_machine_is_wide())
+            assert_int_equal(support_count_kernel(open.session->of, "portable.few_filters"), 1);
         for (size_t i = 0; i < count; i++) expect_as_known(&open, x, &examples[i], threads);
         expect_no_allocations(&open);
         support_session_close(&open);

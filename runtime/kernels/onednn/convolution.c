@@ -9,6 +9,7 @@
  * the extents that there are then, over weights in that form; only where oneDNN has nothing for that, the weights are
  * reordered once more when a session is prepared. Images of an open number are convolved one at a time.
  */
+#include "runtime/kernels/base/packed_extents.h"
 #include "runtime/kernels/onednn/primitive.h"
 #include "runtime/kernels/portable/cost.h"
 #include <string.h>
@@ -36,50 +37,10 @@ typedef struct convolution {
     int64_t images, channels, points; /* the output of one run; points of one channel */
 } convolution;
 
-/* The application with other extents than it has. */
-typedef struct other_extents {
-    op_call call;
-    op_tensor inputs[4], output;
-} other_extents;
-
-/* What the weights were packed for: the extents of input 0; NULL: those that it has. */
-static const int64_t *packed_extents(const op_call *call) {
-    size_t count;
-    const int64_t *extents = op_attribute_integers(&call->attributes, "ouro.packed_extents", &count);
-    if (!extents || count != (size_t)call->inputs[0].type.shape.rank) return NULL;
-    for (size_t i = 0; i < count; i++)
-        if (extents[i] <= 0) return NULL;
-    return extents;
-}
-
-static bool copy_call(const op_call *call, other_extents *to) {
-    if (call->input_count > 4 || call->inputs[0].type.shape.rank < 3 || call->outputs[0].type.shape.rank < 3)
-        return false;
-    to->call = *call;
-    memcpy(to->inputs, call->inputs, call->input_count * sizeof *to->inputs);
-    to->output = call->outputs[0];
-    to->call.inputs = to->inputs;
-    to->call.outputs = &to->output;
-    return true;
-}
-
-/* The application as its weights were packed for it; NULL: there is none with these extents. */
-static const op_call *as_packed(const op_call *call, other_extents *to) {
-    const int64_t *extents = packed_extents(call);
-    if (!extents) return call;
-    if (!copy_call(call, to)) return NULL;
-    memcpy(to->inputs[0].type.shape.dims, extents, (size_t)to->inputs[0].type.shape.rank * sizeof *extents);
-    if (op_input_present(call, 3)) to->inputs[3].type.shape.rank = -1; /* it follows */
-    if (op_infer(&to->call, NULL) != BASE_OK) return NULL;
-    to->output.type.layout = call->outputs[0].type.layout;
-    if (op_input_present(call, 3)) to->inputs[3].type.shape = to->output.type.shape;
-    return &to->call;
-}
-
 /* The application as a primitive runs it: as many images at once as weights were packed for. */
-static const op_call *some_images(const op_call *call, other_extents *to) {
-    const int64_t *extents = packed_extents(call);
-    if (!extents || !copy_call(call, to)) return call;
+static const op_call *some_images(const op_call *call, rt_other_extents *to) {
+    const int64_t *extents = rt_packed_extents(call);
+    if (!extents || !rt_copy_extents(call, to)) return call;
     to->inputs[0].type.shape.dims[0] = to->output.type.shape.dims[0] = extents[0];
     if (op_input_present(call, 3)) to->inputs[3].type.shape.dims[0] = extents[0];
     return &to->call;
@@ -90,7 +51,7 @@ static const op_call *some_images(const op_call *call, other_extents *to) {
 static bool is_column(const op_call *call) {
     const op_shape *x = &call->inputs[0].type.shape, *weights = &call->inputs[1].type.shape,
                    *y = &call->outputs[0].type.shape;
-    const int64_t *extents = packed_extents(call); /* the weights lie already */
+    const int64_t *extents = rt_packed_extents(call); /* the weights lie already */
     return x->rank == 4 && x->dims[3] == 1 && weights->dims[3] == 1 && y->dims[3] == 1 &&
            (!extents || extents[3] == 1);
 }
@@ -254,8 +215,8 @@ static bool is_stencil(const op_call *call, const rt_environment *environment) {
 }
 
 static bool accepts(const op_call *given, const rt_environment *environment) {
-    other_extents packed;
-    const op_call *call = as_packed(given, &packed);
+    rt_other_extents packed;
+    const op_call *call = rt_as_packed(given, &packed);
     rt_descriptor open;
     if (!call || !rt_floats_known(call) || is_stencil(call, environment)) return false;
     if (op_input_present(call, 3) && call->inputs[3].type.layout != call->outputs[0].type.layout)
@@ -287,8 +248,8 @@ static bool is_better_row_major(const op_call *call, op_layout present) {
  * only ones for groups of odd sizes (both measured by tests/bench/bench_kernels.c); blocks of 8 on machines
  * without AVX-512. Blocks that would be padding to a large part are left out: they cost memory and time. */
 static bool prefer(const op_call *given, const rt_environment *environment, rt_preference *preference) {
-    other_extents other;
-    const op_call *call = as_packed(given, &other);
+    rt_other_extents other;
+    const op_call *call = rt_as_packed(given, &other);
     static const struct {
         op_layout from, to;
     } candidates[] = {{OP_LAYOUT_NHWC, OP_LAYOUT_NHWC},
@@ -333,8 +294,8 @@ static bool prefer(const op_call *given, const rt_environment *environment, rt_p
 
 static base_status pack(const op_call *given, const rt_environment *environment, uint32_t input,
                         const op_tensor *source, void *packed, base_report *report) {
-    other_extents other;
-    const op_call *call = as_packed(given, &other);
+    rt_other_extents other;
+    const op_call *call = rt_as_packed(given, &other);
     rt_descriptor open;
     dnnl_memory_desc_t from;
     if (input != 1 || !call || !describe_weights(call, false, &from) ||
@@ -353,8 +314,8 @@ static base_status pack(const op_call *given, const rt_environment *environment,
 /* From the form that `pack` made for this application back to the plain one. */
 static base_status unpack(const op_call *given, const rt_environment *environment, uint32_t input,
                           const op_tensor *packed, void *plain, base_report *report) {
-    other_extents other;
-    const op_call *call = as_packed(given, &other);
+    rt_other_extents other;
+    const op_call *call = rt_as_packed(given, &other);
     rt_descriptor open;
     dnnl_memory_desc_t to;
     if (input != 1 || !call || !describe_weights(call, false, &to) || !make_given(call, environment, &open)) {
@@ -437,16 +398,16 @@ static base_status reorder_weights(const op_call *call, const rt_environment *en
 static base_status make_to_run(const op_call *given, const op_call *call, const rt_environment *environment,
                                base_arena *arena, convolution *state, rt_descriptor *open,
                                base_report *report) {
-    const int64_t *packed_for = packed_extents(given);
+    const int64_t *packed_for = rt_packed_extents(given);
     const op_shape *x = &call->inputs[0].type.shape;
     /* An open number of images alone leaves those extents that the weights were packed for. */
     const bool other = packed_for && memcmp(packed_for, x->dims, (size_t)x->rank * sizeof *packed_for) != 0;
     const bool packed = is_packed(given);
-    other_extents extents;
+    rt_other_extents extents;
     arrangement lie = {.from = call->inputs[0].type.layout, .to = call->outputs[0].type.layout};
     base_status status = BASE_OK;
     if (other && packed) {
-        const op_call *packing = as_packed(given, &extents);
+        const op_call *packing = rt_as_packed(given, &extents);
         if (!packing || !make_given(packing, environment, open))
             return rt_onednn_fail(report, "oneDNN cannot pack for this convolution on this machine");
         status = rt_check_packed(call, open, report);
@@ -467,7 +428,7 @@ static base_status make_to_run(const op_call *given, const op_call *call, const 
 
 static base_status prepare(const op_call *given, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    other_extents some;
+    rt_other_extents some;
     const op_call *call = some_images(given, &some);
     convolution *state = BASE_NEW(arena, convolution);
     rt_descriptor open;

@@ -13,6 +13,7 @@
  * made in an order that follows from the shapes and the layout alone; products and their sums are rounded once.
  */
 #include "ir/operators/window.h"
+#include "runtime/kernels/base/packed_extents.h"
 #include "runtime/kernels/portable/activation.h"
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/kernels.h"
@@ -190,10 +191,17 @@ static bool is_wanted(const few_filters *shape) {
            !(points && !shape->transposed && product(shape->kernel) == 1 && shape->filters >= 3);
 }
 
+/* Likewise; where extents are open, as those that it was laid out for. */
+static bool read_laid_out(const op_call *call, op_layout layout, few_filters *shape) {
+    rt_other_extents packed;
+    if (!op_shape_known(&call->inputs[0].type.shape)) call = rt_as_packed(call, &packed);
+    return call && read_kind(call, layout, shape);
+}
+
 static bool accepts(const op_call *call, const rt_environment *environment) {
     few_filters shape;
     const op_type *weights = &call->inputs[1].type;
-    if (!rt_has_wide_vectors(environment) || !read_kind(call, call->inputs[0].type.layout, &shape))
+    if (!rt_has_wide_vectors(environment) || !read_laid_out(call, call->inputs[0].type.layout, &shape))
         return false;
     const bool fit = weights->layout == OP_LAYOUT_PACKED
                          ? weights->packed_bytes == shape.packed_bytes
@@ -207,7 +215,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
     few_filters shape;
     const op_layout layout = preference->inputs[0];
-    if (!rt_has_wide_vectors(environment) || !read_kind(call, layout, &shape) || !is_wanted(&shape))
+    if (!rt_has_wide_vectors(environment) || !read_laid_out(call, layout, &shape) || !is_wanted(&shape))
         return false;
     *preference = (rt_preference){.inputs = {layout}, .output = OP_LAYOUT_ROW_MAJOR};
     if (call->inputs[1].data && !op_attribute_find(&call->attributes, "ouro.packed_extents")) {
