@@ -14,7 +14,7 @@
  * its node leaves.
  *
  * Where extents of images are open, kernels are asked about examples of them, of one image where their number is open. Scratch is then taken
- * when a run knows the extents: it is no part of the arena, hence limited by what the application reads and writes. The kernel works in as
+ * when a run knows the extents: it is no part of the arena, hence limited by twice what the application reads and writes. The kernel works in as
  * many blocks for each image (ouro.image_blocks), so that more images take no more scratch, or sees itself in how many it does.
  *
  * What is live at once may fit under the limit where the planner leaves gaps. So the choices are tried: where storages end above
@@ -40,7 +40,7 @@ enum {
     KERNELS = 2,           /* that ask of what is in the weights of an application, at most */
     TRIALS = 6,            /* of the planner, until nothing is chosen that takes memory */
     TRIAL_WORK = 200000,   /* of a planner that searches */
-    /* Bytes that one application on images of dynamic dimensions may take: as many as it reads and writes, or up to */
+    /* Bytes that one application on images of dynamic dimensions may take: twice as many as it reads and writes, or up to */
     OPEN_SCRATCH = 8 << 20,
     OPEN_DENOMINATOR = 8 /* of the constants: beside these it is little */
 };
@@ -213,9 +213,10 @@ static size_t open_scratch(const chooser *c, const op_call *call) {
     for (uint32_t i = 0; i < call->input_count + call->output_count; i++) {
         const op_tensor *tensor =
             i < call->input_count ? &call->inputs[i] : &call->outputs[i - call->input_count];
-        if (tensor->type.dtype == OP_NONE || tensor->data) continue;
+        if (tensor->type.dtype == OP_NONE) continue;
         if (!op_type_bytes(&tensor->type, &each) || !base_size_add(bytes, each, &bytes)) return 0;
     }
+    if (!base_size_multiply(bytes, 2, &bytes)) return 0;
     const size_t part = c->constants / OPEN_DENOMINATOR, least = part < OPEN_SCRATCH ? part : OPEN_SCRATCH;
     return bytes > least ? bytes : least;
 }
