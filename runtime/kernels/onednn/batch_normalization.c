@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* batch_normalization.c: BatchNormalization on oneDNN, where it has not been fused into a Conv. Of row-major tensors oneDNN 2.6 has only its
- * reference, which takes ten times as long as the portable kernel. */
+ * reference, which takes ten times as long as the portable kernel; of signals, too, which are images one point high here: the same bytes. */
 #include "runtime/kernels/onednn/simple.h"
 
 static bool make_descriptor(const op_call *call, const rt_environment *environment, rt_descriptor *open) {
     const unsigned flags = dnnl_use_global_stats | dnnl_use_scale | dnnl_use_shift;
     dnnl_memory_desc_t data;
     dnnl_batch_normalization_desc_t operation;
-    if (!rt_describe(&call->inputs[0].type, &data) ||
+    op_shape shape = call->inputs[0].type.shape;
+    if (shape.rank == 3) {
+        shape.rank = 4;
+        shape.dims[3] = shape.dims[2];
+        shape.dims[2] = 1;
+    }
+    if (!rt_describe_as(&shape, call->inputs[0].type.layout, &data) ||
         dnnl_batch_normalization_forward_desc_init(&operation, dnnl_forward_inference, &data,
                                                    op_attribute_real(&call->attributes, "epsilon", 1e-5f),
                                                    flags) != dnnl_success ||

@@ -168,7 +168,7 @@ bool rt_descriptor_open(rt_descriptor *open, float sum, const rt_activation *act
     return done;
 }
 
-/* Reference implementations are slower than our portable kernels. Those on oneDNN's own general product
+/* Reference implementations ("ref:any", "bnorm_ref:any") are slower than our portable kernels. Those on oneDNN's own general product
  * ("gemm:jit") take buffers from the heap whenever they run. Those for SSE4.1 (of version 2.6.3) read with instructions
  * that want multiples of 16 bytes from where there are none, and crash. Those for groups take a channel that is a group by itself for a
  * block of 16 (30 times as long as those whose names say "dw"). The descriptor that is returned owns itself. */
@@ -178,7 +178,7 @@ static dnnl_primitive_desc_t usable(dnnl_primitive_desc_iterator_t iterator, con
         const char *name = NULL;
         if (!descriptor) return NULL;
         if (rt_dnnl_primitive_desc_query(descriptor, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
-            strncmp(name, "ref", 3) != 0 && (!open->by_channel || strstr(name, "dw")) &&
+            !strstr(name, "ref") && (!open->by_channel || strstr(name, "dw")) &&
             strncmp(name, "gemm:", 5) != 0 &&
             strncmp(name, "simple_nchw", 11) != 0 && /* pools of row-major images, window by window */
             !strstr(name, ":gemm:") && !strstr(name, "sse41")) {
