@@ -103,10 +103,8 @@ static void rows_may_be_any_number(void **state) {
         const pass_options options = {.max_unroll = 16, .environment = {.threads = threads}};
         support_session open;
         support_session_open_with(&open, products_text("  symbol N\n", "N"), &options);
-        /* More threads want more scratch than so small a network gives them. */
-        if (threads == 1)
-            assert_int_equal(support_count_kernel(open.session->of, "portable.fixed_product"),
-                             rt_fixed_wanted() ? 2 : 0);
+        assert_int_equal(support_count_kernel(open.session->of, "portable.fixed_product"),
+                         rt_fixed_wanted() ? 2 : 0);
         for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
             expect_as_known(&open, x, numbers[i], threads);
         expect_no_allocations(&open);
