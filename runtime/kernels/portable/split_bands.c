@@ -580,7 +580,9 @@ static size_t touched_bytes(const rt_split_shape *s) {
 /* Chooses into how many bands images are cut; as many as can be, where all take more than they may. */
 static void settle(rt_split_shape *s, const rt_environment *environment) {
     rt_cost cost;
-    const bool fitting = rt_split_estimate(s, environment, 2 * touched_bytes(s), &cost);
+    /* What threads hold whatever the bands are. */
+    const size_t own = (size_t)(s->threads * own_bytes(s));
+    const bool fitting = rt_split_estimate(s, environment, own + 2 * touched_bytes(s), &cost);
     set_blocks(s, fitting ? cost.blocks : least(s->output[0], MOST_BLOCKS));
 }
 

@@ -61,8 +61,9 @@ typedef struct rt_split_weights {
 /* Into zeroed memory. */
 void rt_split_pack(const rt_split_shape *shape, const rt_split_weights *weights, float *packed);
 
-/* Sets what running takes. Where nobody has said into how many bands each image is cut, those are chosen that are fastest with scratch of no more than
- * twice what one image, its result and the weights take. The shape lives as long as `prepared`, in `arena`. Of a run: inputs are the image, weights, bias, residual. */
+/* Sets what running takes. Where nobody has said into how many bands each image is cut, those are chosen that are fastest and whose parts of an image
+ * take no more than twice what one image, its result and the weights take. The shape lives as long as `prepared`, in `arena`. Of a run: inputs are the
+ * image, weights, bias, residual. */
 base_status rt_split_prepare(rt_split_shape *shape, const rt_environment *environment, base_arena *arena,
                              rt_prepared *prepared, base_report *report);
 
