@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* depthwise.c: Conv of each channel by itself, windows of 3x3 and 5x5 elements at strides of 1 and 2, in float, on images whose channels lie
- * side by side: in blocks of 16, or innermost.
+/* depthwise.c: Conv of each channel by itself, in float, on images whose channels lie side by side: in blocks of 16, or innermost. Windows
+ * have 3x3 or 5x5 elements at strides of 1 and 2; those in three dimensions may be of any depth and height.
  *
  * Lanes are channels. A tile is some outputs of a row, whose sums stay in registers while the window's rows pass over them: an element of
  * the image is read once for all outputs of the tile that see it, and the activation is applied before anything is written. Rows above and
- * below the image are left out; tiles at its sides look which elements are there.
+ * below the image, and planes before and after it, are left out; tiles at its sides look which elements are there.
  *
  * The weights: [block of 16 channels][element of the window][channel]; what pads the last block is zero, and so is one vector after all of
  * them, so that no other kernel's weights have this size. They do not depend on the extents of images, which may be open when they are
@@ -29,8 +29,9 @@ enum {
 
 typedef struct depthwise {
     int64_t images, channels, blocks;
-    int64_t kernel, stride; /* of both dimensions */
-    int64_t input[2], output[2], before[2];
+    /* Planes, rows, columns. */
+    int64_t kernel[3], stride[3], dilation[3], input[3], output[3], before[3];
+    bool deep;      /* there are planes */
     bool innermost; /* channels are; else blocks are padded */
     bool bias, residual;
     rt_activation activation;
@@ -38,12 +39,25 @@ typedef struct depthwise {
 
 /* ---- shapes -------------------------------------------------------------------------------------------- */
 
+/* Windows in two dimensions are square, for other kernels take the others. */
+static bool has_kind(const op_window *window, bool deep) {
+    const int64_t kernel = window->kernel[2], stride = window->stride[2];
+    if (window->dilation[2] != 1 || (stride != 1 && stride != 2)) return false;
+    if (kernel != 3 && kernel != 5 && (kernel != 1 || !deep)) return false;
+    return deep || (window->kernel[1] == kernel && window->stride[1] == stride && window->dilation[1] == 1);
+}
+
+static int64_t taps_of(const depthwise *shape) {
+    return shape->kernel[0] * shape->kernel[1] * shape->kernel[2];
+}
+
 /* False where the application is no convolution of this kind. Extents of images may be open; weights are constant. */
 static bool read_kind(const op_call *call, op_layout layout, depthwise *shape) {
     const op_type *x = &call->inputs[0].type;
     const op_shape *weights = &call->inputs[1].type.shape;
     op_window window;
-    if (call->code != OP_CONV || x->dtype != OP_FLOAT || x->shape.rank != 4 || weights->rank != 4)
+    if (call->code != OP_CONV || x->dtype != OP_FLOAT || weights->rank != x->shape.rank ||
+        (weights->rank != 4 && weights->rank != 5))
         return false;
     if (layout != OP_LAYOUT_NHWC && layout != OP_LAYOUT_NC16) return false;
     if (!op_shape_known(weights) || x->shape.dims[1] < LEAST_CHANNELS ||
@@ -54,16 +68,16 @@ static bool read_kind(const op_call *call, op_layout layout, depthwise *shape) {
     *shape = (depthwise){.images = x->shape.dims[0],
                          .channels = weights->dims[0],
                          .blocks = (weights->dims[0] - 1) / LANES + 1,
-                         .kernel = window.kernel[0],
-                         .stride = window.stride[0],
                          .innermost = layout == OP_LAYOUT_NHWC,
                          .bias = op_input_present(call, 2),
                          .residual = op_input_present(call, 3)};
-    if ((shape->kernel != 3 && shape->kernel != 5) || (shape->stride != 1 && shape->stride != 2))
-        return false;
-    for (int i = 0; i < 2; i++) {
-        if (window.kernel[i] != shape->kernel || window.stride[i] != shape->stride || window.dilation[i] != 1)
-            return false;
+    shape->deep = window.rank == 3;
+    window = op_window_of_three(&window);
+    if (!has_kind(&window, shape->deep)) return false;
+    for (int i = 0; i < 3; i++) {
+        shape->kernel[i] = window.kernel[i];
+        shape->stride[i] = window.stride[i];
+        shape->dilation[i] = window.dilation[i];
         shape->input[i] = window.input[i];
         shape->output[i] = window.output[i];
         shape->before[i] = window.before[i];
@@ -75,7 +89,7 @@ static bool read_kind(const op_call *call, op_layout layout, depthwise *shape) {
 }
 
 static size_t packed_bytes(const depthwise *shape) {
-    return (size_t)(shape->blocks * shape->kernel * shape->kernel + 1) * LANES * sizeof(float);
+    return (size_t)(shape->blocks * taps_of(shape) + 1) * LANES * sizeof(float);
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
@@ -107,7 +121,7 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
     depthwise shape;
     if (input != 1 || !read_kind(call, call->inputs[0].type.layout, &shape))
         return base_fail(report, BASE_INVALID, "input %u of this convolution is not packed", input);
-    const int64_t taps = shape.kernel * shape.kernel;
+    const int64_t taps = taps_of(&shape);
     const float *from = plain->data;
     float *to = packed;
     for (int64_t channel = 0; channel < shape.channels; channel++)
@@ -122,7 +136,7 @@ static base_status unpack(const op_call *call, const rt_environment *environment
     depthwise shape;
     if (input != 1 || !read_kind(call, call->inputs[0].type.layout, &shape))
         return base_fail(report, BASE_INVALID, "input %u of this convolution is not packed", input);
-    const int64_t taps = shape.kernel * shape.kernel;
+    const int64_t taps = taps_of(&shape);
     const float *from = packed->data;
     float *to = plain;
     for (int64_t channel = 0; channel < shape.channels; channel++)
@@ -149,12 +163,17 @@ static bool estimate(const op_call *call, const rt_environment *environment, siz
 
 /* One row of the output, of one block of channels. */
 typedef struct output_row {
-    const float *x, *weights; /* the block's image, its weights */
-    const float *residual;    /* NULL: none */
+    const float *x,
+        *weights; /* the first plane of the block's image that is seen; the window's plane that sees it */
+    const float *residual; /* NULL: none */
     float *y;
     int64_t width, output_width, left; /* of the input; of the output; padding */
-    int64_t pixel, top; /* floats from a pixel to the next; the input row that the window's first row sees */
+    int64_t pixel,
+        top; /* floats from a pixel to the next; the input row that the first of these rows of the window sees: */
     int64_t first, end; /* rows of the window that see rows of the image */
+    int64_t planes;     /* of the window that see planes of the image; 1 where it has none */
+    int64_t line, plane,
+        weights_plane; /* floats from what one sees to what the next does; from one to the next */
     __m512 bias;
     __mmask16 channels,
         stored; /* those that there are; those that are written, the others of these as zeros */
@@ -225,22 +244,37 @@ AVX512 INLINE void add_each(const output_row *row, int kernel, int stride, int t
     }
 }
 
-/* `together` outputs from `column` on. `checked`: some may see what lies beside the image. `whole`: the block has all of its channels. */
-AVX512 INLINE void make_tile(const output_row *row, int kernel, int stride, int together, bool checked,
-                             bool whole, int64_t column) {
-    __m512 sums[TOGETHER], weights[MOST_KERNEL];
-    const int64_t left = column * stride - row->left, pixel = row->pixel, width = row->width;
-    const float *line = rt_address(row->x, ((row->top + row->first) * width + left) * pixel);
-    const float *of_line = row->weights + row->first * kernel * LANES;
-    _Pragma("GCC unroll 8") for (int t = 0; t < together; t++) sums[t] = row->bias;
+/* What the rows of one plane of the window, whose weights these are, add to the sums. `deep`: windows have planes. */
+AVX512 INLINE void add_lines(const output_row *row, const float *x, const float *of_line, bool deep,
+                             int kernel, int stride, int together, bool checked, bool whole, int64_t left,
+                             __m512 *sums) {
+    __m512 weights[MOST_KERNEL];
+    const int64_t pixel = row->pixel, width = row->width;
+    const float *line = rt_address(x, (row->top * width + left) * pixel);
+    of_line += row->first * kernel * LANES;
     for (int64_t k = row->first; k < row->end; k++) {
         const float *from = line;
         _Pragma("GCC unroll 5") for (int j = 0; j < kernel; j++) weights[j] =
             _mm512_loadu_ps(of_line + j * LANES);
         if (stride == 1 && !checked) add_all(row, kernel, together, whole, from, weights, sums);
         else add_each(row, kernel, stride, together, checked, whole, left, from, weights, sums);
-        line = rt_address(line, width * pixel);
+        line = rt_address(line, deep ? row->line : width * pixel);
         of_line += kernel * LANES;
+    }
+}
+
+/* `together` outputs from `column` on. `checked`: some may see what lies beside the image. `whole`: the block has all of its channels. */
+AVX512 INLINE void make_tile(const output_row *row, bool deep, int kernel, int stride, int together,
+                             bool checked, bool whole, int64_t column) {
+    __m512 sums[TOGETHER];
+    const int64_t left = column * stride - row->left, pixel = row->pixel;
+    const float *x = row->x, *weights = row->weights;
+    _Pragma("GCC unroll 8") for (int t = 0; t < together; t++) sums[t] = row->bias;
+    for (int64_t p = deep ? row->planes : 1; p > 0; p--) {
+        add_lines(row, x, weights, deep, kernel, stride, together, checked, whole, left, sums);
+        if (!deep) break;
+        x = rt_address(x, row->plane);
+        weights += row->weights_plane;
     }
     float *y = row->y + column * pixel;
     if (row->residual) {
@@ -255,17 +289,17 @@ AVX512 INLINE void make_tile(const output_row *row, int kernel, int stride, int 
     }
 }
 
-AVX512 INLINE void make_row(const output_row *row, int kernel, int stride, bool whole) {
+AVX512 INLINE void make_row(const output_row *row, bool deep, int kernel, int stride, bool whole) {
     int64_t column = 0;
     for (; column + TOGETHER <= row->output_width; column += TOGETHER) {
         const int64_t first = column * stride - row->left;
         if (first >= 0 && first + (TOGETHER - 1) * stride + kernel <= row->width)
-            make_tile(row, kernel, stride, TOGETHER, false, whole, column);
-        else make_tile(row, kernel, stride, TOGETHER, true, whole, column);
+            make_tile(row, deep, kernel, stride, TOGETHER, false, whole, column);
+        else make_tile(row, deep, kernel, stride, TOGETHER, true, whole, column);
     }
 #define REST(count)                                                                                          \
     case count:                                                                                              \
-        make_tile(row, kernel, stride, count, true, whole, column);                                          \
+        make_tile(row, deep, kernel, stride, count, true, whole, column);                                    \
         break;
     switch (row->output_width - column) {
         REST(1)
@@ -281,22 +315,29 @@ AVX512 INLINE void make_row(const output_row *row, int kernel, int stride, bool 
 #undef REST
 }
 
-#define ROW(kernel, stride)                                                                                  \
-    AVX512 static void whole_##kernel##_##stride(const output_row *row) {                                    \
-        make_row(row, kernel, stride, true);                                                                 \
-    }                                                                                                        \
-    AVX512 static void part_##kernel##_##stride(const output_row *row) {                                     \
-        make_row(row, kernel, stride, false);                                                                \
+#define ROW(name, deep, kernel, stride, whole)                                                               \
+    AVX512 static void name##_##kernel##_##stride(const output_row *row) {                                   \
+        make_row(row, deep, kernel, stride, whole);                                                          \
     }
-ROW(3, 1)
-ROW(3, 2)
-ROW(5, 1)
-ROW(5, 2)
+#define ROWS(name, deep, kernel, whole)                                                                      \
+    ROW(name, deep, kernel, 1, whole)                                                                        \
+    ROW(name, deep, kernel, 2, whole)
+ROWS(part, false, 3, false)
+ROWS(part, false, 5, false)
+ROWS(whole, false, 3, true)
+ROWS(whole, false, 5, true)
+ROWS(deep, true, 1, false)
+ROWS(deep, true, 3, false)
+ROWS(deep, true, 5, false)
+#undef ROWS
+#undef ROW
 
 typedef void row_function(const output_row *row);
-/* By kernel, by stride, by whether the block is whole. */
-static row_function *const rows_of[2][2][2] = {{{part_3_1, whole_3_1}, {part_3_2, whole_3_2}},
-                                               {{part_5_1, whole_5_1}, {part_5_2, whole_5_2}}};
+/* By kernel, by stride. For windows with planes one will do: their products hide what masks take. */
+static row_function *const parts_of[3][2] = {{NULL}, {part_3_1, part_3_2}, {part_5_1, part_5_2}};
+static row_function *const wholes_of[3][2] = {{NULL}, {whole_3_1, whole_3_2}, {whole_5_1, whole_5_2}};
+static row_function *const deeps_of[3][2] = {
+    {deep_1_1, deep_1_2}, {deep_3_1, deep_3_2}, {deep_5_1, deep_5_2}};
 
 typedef struct depthwise_job {
     const depthwise *shape;
@@ -304,7 +345,7 @@ typedef struct depthwise_job {
     float *y;
 } depthwise_job;
 
-/* Rows of one block of channels of one image that are made one after another. */
+/* Rows of one block of channels of one image that are made one after another; those of a plane follow those of the plane before. */
 typedef struct some_rows {
     int64_t image, block, first, end;
 } some_rows;
@@ -312,7 +353,7 @@ typedef struct some_rows {
 /* Those from row number i on, of all that are made: the blocks' one after another, where channels are innermost some rows at a time, so that
  * what lies together is read together. */
 static some_rows find_rows(const depthwise *s, int64_t i) {
-    const int64_t rows = s->output[0], band = s->innermost && BAND < rows ? BAND : rows,
+    const int64_t rows = s->output[0] * s->output[1], band = s->innermost && BAND < rows ? BAND : rows,
                   of_image = s->blocks * rows, in_image = i % of_image,
                   first = in_image / (s->blocks * band) * band,
                   height = rows - first < band ? rows - first : band, in_band = in_image - first * s->blocks;
@@ -322,22 +363,28 @@ static some_rows find_rows(const depthwise *s, int64_t i) {
                        .end = first + height};
 }
 
+/* Where a block of channels of an image begins, of one that has so many pixels. */
+static int64_t block_begin(const depthwise *s, int64_t image, int64_t block, int64_t pixels) {
+    /* Where channels are innermost, an image is as long as all of them, not as whole blocks. */
+    const int64_t each = s->innermost ? s->channels : s->blocks * LANES;
+    return image * pixels * each + block * LANES * (s->innermost ? 1 : pixels);
+}
+
 /* What the rows of a block have in common. */
 AVX512 static output_row row_of_block(const depthwise_job *job, int64_t image, int64_t block) {
     const depthwise *s = job->shape;
-    const int64_t rest = s->channels - block * LANES, taps = s->kernel * s->kernel;
-    /* Where channels are innermost, an image is as long as all of them, not as whole blocks. */
-    const int64_t pixels = s->input[0] * s->input[1], y_pixels = s->output[0] * s->output[1],
-                  each = s->innermost ? s->channels : s->blocks * LANES;
-    const int64_t y_at = image * y_pixels * each + block * LANES * (s->innermost ? 1 : y_pixels);
-    output_row row = {.x = job->x + image * pixels * each + block * LANES * (s->innermost ? 1 : pixels),
-                      .weights = job->weights + block * taps * LANES,
-                      .residual = job->residual ? job->residual + y_at : NULL,
+    const int64_t rest = s->channels - block * LANES, pixel = s->innermost ? s->channels : LANES,
+                  line = s->input[2] * pixel;
+    const int64_t y_at = block_begin(s, image, block, s->output[0] * s->output[1] * s->output[2]);
+    output_row row = {.residual = job->residual ? job->residual + y_at : NULL,
                       .y = job->y + y_at,
-                      .width = s->input[1],
-                      .output_width = s->output[1],
-                      .left = s->before[1],
-                      .pixel = s->innermost ? s->channels : LANES,
+                      .width = s->input[2],
+                      .output_width = s->output[2],
+                      .left = s->before[2],
+                      .pixel = pixel,
+                      .line = s->dilation[1] * line,
+                      .plane = s->dilation[0] * s->input[1] * line,
+                      .weights_plane = s->kernel[1] * s->kernel[2] * LANES,
                       .channels = rt_first_lanes_16(rest),
                       .activation = &s->activation};
     row.limits = rt_activation_limits(row.activation, &row.low, &row.high);
@@ -348,26 +395,67 @@ AVX512 static output_row row_of_block(const depthwise_job *job, int64_t image, i
     return row;
 }
 
+/* Of a dimension: the window's elements that see some of the image, where it stands at output `at`, and what the first of them sees. */
+typedef struct seen_part {
+    int64_t first, end, place;
+} seen_part;
+
+static inline seen_part seen_by(const depthwise *s, int dimension, int64_t at) {
+    const int64_t start = at * s->stride[dimension] - s->before[dimension], step = s->dilation[dimension];
+    const rt_part part = rt_part_inside(start, step, s->input[dimension], s->kernel[dimension]);
+    if (part.low >= part.high) return (seen_part){0};
+    return (seen_part){part.low, part.high, start + part.low * step};
+}
+
+/* Where the row stands in a plane of the output. */
+static void enter_plane(const depthwise_job *job, const some_rows *some, int64_t plane, output_row *row) {
+    const depthwise *s = job->shape;
+    const seen_part planes = s->deep ? seen_by(s, 0, plane) : (seen_part){0, 1, 0};
+    const int64_t size = s->input[1] * s->input[2];
+    row->x = job->x + block_begin(s, some->image, some->block, s->input[0] * size) +
+             planes.place * size * row->pixel;
+    row->weights = job->weights + some->block * taps_of(s) * LANES + planes.first * row->weights_plane;
+    row->planes = planes.end - planes.first;
+}
+
+/* Makes `count` rows of a block from number `first` on. */
+AVX512 static void make_rows(const depthwise_job *job, const some_rows *some, int64_t count) {
+    const depthwise *s = job->shape;
+    output_row row = row_of_block(job, some->image, some->block);
+    row_function *const make = (s->deep                  ? deeps_of
+                                : row.channels == 0xffff ? wholes_of
+                                                         : parts_of)[s->kernel[2] / 2][s->stride[2] == 2];
+    const int64_t y_line = s->output[2] * row.pixel;
+    int64_t plane = s->deep ? some->first / s->output[1] : 0, at = some->first - plane * s->output[1];
+    enter_plane(job, some, plane, &row);
+    row.y += some->first * y_line;
+    if (row.residual) row.residual += some->first * y_line;
+    for (int64_t i = 0; i < count; i++) {
+        if (at == s->output[1]) {
+            at = 0;
+            enter_plane(job, some, ++plane, &row);
+        }
+        const seen_part lines = seen_by(s, 1, at++);
+        row.first = lines.first;
+        row.end = lines.end;
+        row.top = lines.place;
+        make(&row);
+        row.y += y_line;
+        if (row.residual) row.residual += y_line;
+    }
+}
+
 /* Rows are shared out. */
 AVX512 static void run_member(void *context, int member, int members) {
     const depthwise_job *job = context;
     const depthwise *s = job->shape;
-    const int64_t rows = s->images * s->blocks * s->output[0], last = rows * (member + 1) / members;
+    const int64_t rows = s->images * s->blocks * s->output[0] * s->output[1],
+                  last = rows * (member + 1) / members;
     for (int64_t i = rows * member / members; i < last;) {
         const some_rows some = find_rows(s, i);
-        output_row row = row_of_block(job, some.image, some.block);
-        row_function *const make = rows_of[s->kernel == 5][s->stride == 2][row.channels == 0xffff];
-        const int64_t line = s->output[1] * row.pixel;
-        row.y += some.first * line;
-        if (row.residual) row.residual += some.first * line;
-        for (int64_t at = some.first; at < some.end && i < last; at++, i++) {
-            row.top = at * s->stride - s->before[0];
-            row.first = row.top < 0 ? -row.top : 0;
-            row.end = s->input[0] - row.top < s->kernel ? s->input[0] - row.top : s->kernel;
-            make(&row);
-            row.y += line;
-            if (row.residual) row.residual += line;
-        }
+        const int64_t count = some.end - some.first < last - i ? some.end - some.first : last - i;
+        make_rows(job, &some, count);
+        i += count;
     }
 }
 
@@ -383,7 +471,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
                          .residual = shape->residual ? inputs[3].data : NULL,
                          .y = outputs[0].data};
     const double work = (double)shape->images * (double)shape->channels * (double)shape->output[0] *
-                        (double)shape->output[1] * (double)(shape->kernel * shape->kernel);
+                        (double)shape->output[1] * (double)shape->output[2] * (double)taps_of(shape);
     rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, run_member, &job);
     return BASE_OK;
 }
@@ -398,10 +486,9 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 /* Once the extents of images are known. */
 static bool read_extents(const op_call *call, const rt_environment *environment, depthwise *shape) {
     if (!accepts(call, environment) || !read_kind(call, call->inputs[0].type.layout, shape)) return false;
-    if (shape->images < 0 || shape->input[0] < 0 || shape->input[1] < 0 || shape->output[0] < 0 ||
-        shape->output[1] < 0)
-        return false;
-    return true;
+    for (int i = 0; i < 3; i++)
+        if (shape->input[i] < 0 || shape->output[i] < 0) return false;
+    return shape->images >= 0;
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
