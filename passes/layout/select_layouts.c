@@ -224,7 +224,7 @@ static base_status grant_wish(layouter *l, ir_node *node, bool open, bool *grant
     return status;
 }
 
-/* A reduction over a map leaves nothing that could lie in blocks, or has no rank for them: it reads the map as it lies. */
+/* A reduction over a map, or over its channels, leaves nothing that could lie in blocks, or has no rank for them: it reads the map as it lies. */
 static base_status reduce_map(layouter *l, ir_node *node, op_layout layout, bool *followed) {
     rt_preference wish = {.output = OP_LAYOUT_ROW_MAJOR};
     op_call call;
@@ -275,7 +275,9 @@ static base_status follow(layouter *l, ir_node *node, bool *followed) {
     op_call call;
     if (!relaid_call(l, node, &wish, &call)) return base_fail_memory(l->context->report);
     pass_example_extents(&call, &l->arena);
-    if (!rt_kernel_select(&call, environment)) return BASE_OK;
+    if (!rt_kernel_select(&call, environment))
+        return op_schema_of(node->code)->infer == op_infer_reduce ? reduce_map(l, node, layout, followed)
+                                                                  : BASE_OK;
     *followed = true;
     return apply(l, node, &wish);
 }

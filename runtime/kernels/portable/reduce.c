@@ -8,6 +8,7 @@
  * on the shape and the layout alone.
  */
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/reduce_channels.h"
 #include "runtime/kernels/portable/reduce_rows.h"
 #include <math.h>
 #include <string.h>
@@ -286,6 +287,7 @@ typedef struct reduce_state {
     bool known;  /* shape is prepared; otherwise the axes are read when it runs */
     bool noop;
     reduce_shape shape;
+    rt_channel_reduction channels; /* of those alone, where they lie side by side */
 } reduce_state;
 
 /* Works out what is reduced. */
@@ -540,18 +542,32 @@ static base_status run_half(const rt_prepared *prepared, const op_tensor *inputs
     return BASE_OK;
 }
 
+static base_status run_channels(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                                void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const reduce_state *state = prepared->state;
+    rt_channel_reduction_run(&state->channels, prepared->threads, outputs[0].data, inputs[0].data);
+    return BASE_OK;
+}
+
 static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
     reduce_shape map;
+    rt_channel_reduction channels;
     return find(call->code, call->inputs[0].type.dtype) &&
-           (rt_accepts_row_major(call) || plan_map(call, &map));
+           (rt_accepts_row_major(call) || plan_map(call, &map) ||
+            rt_channel_reduction_read(call, environment, &channels));
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    (void)environment;
     reduce_state *state = BASE_NEW(arena, reduce_state);
     if (!state) return base_fail_memory(report);
+    prepared->state = state;
+    if (rt_channel_reduction_read(call, environment, &state->channels)) {
+        prepared->run = run_channels;
+        return BASE_OK;
+    }
     op_dtype dtype = call->inputs[0].type.dtype;
     state->function = find(call->code, dtype);
     state->code = call->code;
@@ -560,7 +576,6 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     int64_t axes = 0;
     if (op_input_present(call, 1)) op_shape_elements(&call->inputs[1].type.shape, &axes);
     state->known = axes == 0 || call->inputs[1].data;
-    prepared->state = state;
     prepared->run = rt_is_half(dtype) ? run_half : run;
     base_status status = BASE_OK;
     if (call->inputs[0].type.layout == OP_LAYOUT_ROW_MAJOR || !plan_map(call, &state->shape)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_reduce_maps.c: reductions over all positions of maps that lie in blocks, or with channels innermost, and over their channels and all maps,
- * too: the numbers of the row-major kernel, zeros where a block is padded; and what is refused. */
+ * too, or over the channels alone: the numbers of the row-major kernel, zeros where a block is padded; and what is refused. */
 #include "tests/support/application.h"
 #include <math.h>
 #include <setjmp.h>
@@ -16,11 +16,15 @@ typedef struct reduction {
     size_t axis_count; /* 0: all, as there is no list */
     bool keep;
     op_layout from, to;
+    int nones; /* so many elements are NaN */
 } reduction;
 
 static void set(application *app, const reduction *r, uint64_t *seed) {
     application_init(app, r->code);
-    application_random(app, OP_FLOAT, r->rank, r->shape, seed);
+    float *x = application_random(app, OP_FLOAT, r->rank, r->shape, seed);
+    int64_t count;
+    assert_true(op_shape_elements(&app->inputs[0].type.shape, &count));
+    for (int i = 0; i < r->nones; i++) x[random_range(seed, 0, count - 1)] = NAN;
     if (r->axis_count) {
         application_input(app, OP_INT64, 1, DIMS((int64_t)r->axis_count));
         app->inputs[1].data = application_memory(app, app->inputs[1].bytes);
@@ -36,7 +40,7 @@ static bool check(const reduction *r, uint64_t round) {
     application app;
     set(&app, r, &seed);
     application_run(&app, "portable.reduce", 1);
-    const rt_environment environment = {.threads = 1 + (int)(round % 2)};
+    const rt_environment environment = {.threads = 1 + (int)(round % 5)};
     const rt_kernel *kernel = rt_kernel_find("portable.reduce");
     const op_tensor expected = app.outputs[0];
     op_tensor inputs[2] = {application_reordered(&app, &app.inputs[0], r->from), app.inputs[1]},
@@ -60,7 +64,8 @@ static bool check(const reduction *r, uint64_t round) {
         const op_tensor want = application_reordered(&app, &expected, r->to);
         const float *a = got.data, *b = want.data;
         for (size_t i = 0; i < want.bytes / sizeof *a; i++)
-            application_check_near((double)a[i], (double)b[i], 1e-5, round, (int64_t)i);
+            if (!isnan(a[i]) || !isnan(b[i]))
+                application_check_near((double)a[i], (double)b[i], 1e-5, round, (int64_t)i);
     }
     application_free(&app);
     return taken;
@@ -96,6 +101,56 @@ static void same_in_every_layout(void **state) {
     assert_true(taken > ROUNDS / 2);
 }
 
+/* Where the machine's vectors are as wide as a block. A maximum is a NaN where one channel is, wherever that lies. */
+static void channels_alone(void **state) {
+    (void)state;
+    static const op_code codes[] = {OP_REDUCE_SUM, OP_REDUCE_MEAN, OP_REDUCE_MAX, OP_REDUCE_MIN};
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round * 104729;
+        reduction r = {.code = codes[round % 4],
+                       .rank = (int32_t)random_range(&seed, 3, 5),
+                       .from = round % 3 ? OP_LAYOUT_NC16 : OP_LAYOUT_NHWC,
+                       .to = OP_LAYOUT_ROW_MAJOR,
+                       .axis_count = 1,
+                       .keep = random_range(&seed, 0, 1)};
+        r.shape[0] = random_range(&seed, 1, 3);
+        r.shape[1] = random_range(&seed, 1, random_range(&seed, 0, 3) ? 70 : 512);
+        for (int32_t i = 2; i < r.rank; i++) r.shape[i] = random_range(&seed, 1, r.rank == 3 ? 90 : 9);
+        r.axes[0] = random_range(&seed, 0, 1) ? 1 : 1 - r.rank;
+        r.nones = (int)random_range(&seed, 0, 5) - 2;
+        if (check(&r, round) != application_machine_is_wide()) fail_msg("round %d", (int)round);
+    }
+}
+
+static void other_channels_are_refused(void **state) {
+    (void)state;
+    const reduction one = {.code = OP_REDUCE_SUM,
+                           .rank = 4,
+                           .shape = {2, 512, 3, 4},
+                           .axes = {1},
+                           .axis_count = 1,
+                           .keep = true,
+                           .from = OP_LAYOUT_NC16};
+    assert_int_equal(check(&one, 1), application_machine_is_wide());
+    reduction other = one;
+    other.from = OP_LAYOUT_NC8;
+    assert_false(check(&other, 1));
+    other = one;
+    other.code = OP_REDUCE_PROD;
+    assert_false(check(&other, 1));
+    other = one;
+    other.shape[1] = 513; /* of a maximum there may be as many as one likes */
+    assert_false(check(&other, 1));
+    other.code = OP_REDUCE_MAX;
+    assert_int_equal(check(&other, 1), application_machine_is_wide());
+    other = one;
+    other.axes[other.axis_count++] = 2;
+    assert_false(check(&other, 1));
+    other = one;
+    other.shape[2] = 0; /* no pixel at all */
+    assert_int_equal(check(&other, 1), application_machine_is_wide());
+}
+
 static void others_are_refused(void **state) {
     (void)state;
     const reduction one = {.code = OP_REDUCE_MEAN,
@@ -125,7 +180,8 @@ static void others_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_in_every_layout),
-                                       cmocka_unit_test(others_are_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_in_every_layout), cmocka_unit_test(channels_alone),
+        cmocka_unit_test(other_channels_are_refused), cmocka_unit_test(others_are_refused)};
     return cmocka_run_group_tests_name("reduce_maps", tests, NULL, NULL);
 }
