@@ -96,8 +96,26 @@ INLINE bool gather(const rt_channel_reduction *r, operation what, const float *f
         }
         x = _mm512_mask_loadu_ps(none, rest, first), y = _mm512_mask_loadu_ps(none, rest, second);
         if (what != SUM) seen |= _mm512_cmp_ps_mask(x, y, _CMP_UNORD_Q);
-        _mm512_store_ps(vectors[p], combine(what, x, a));
-        _mm512_store_ps(vectors[p + 1], combine(what, y, b));
+        _mm512_store_ps(vectors[p], whole ? combine(what, x, a) : x); /* zeros keep their signs */
+        _mm512_store_ps(vectors[p + 1], whole ? combine(what, y, b) : y);
+    }
+    return seen != 0;
+}
+
+/* The same of up to sixteen channels, without loops: else these take longer than all that is done with the vectors. */
+INLINE bool gather_few(const rt_channel_reduction *r, operation what, const float *from, int count,
+                       float vectors[PIXELS][LANES]) {
+    const __mmask16 some = rt_first_lanes_16(r->channels);
+    const __m512 none = _mm512_set1_ps(what == SUM ? 0 : what == MAXIMUM ? -INFINITY : INFINITY);
+    const int64_t pixel = r->pixel;
+    unsigned seen = 0;
+    if (count < PIXELS) return gather(r, what, from, count, vectors); /* the last pixels */
+    _Pragma("GCC unroll 8") for (int p = 0; p < PIXELS; p += 2, from += 2 * pixel) {
+        const __m512 x = _mm512_mask_loadu_ps(none, some, from),
+                     y = _mm512_mask_loadu_ps(none, some, from + pixel);
+        if (what != SUM) seen |= _mm512_cmp_ps_mask(x, y, _CMP_UNORD_Q);
+        _mm512_store_ps(vectors[p], x);
+        _mm512_store_ps(vectors[p + 1], y);
     }
     return seen != 0;
 }
@@ -108,7 +126,8 @@ INLINE void reduce(const rt_channel_reduction *r, operation what, const float *f
     _Alignas(RT_ALIGNMENT) float vectors[PIXELS][LANES] = {{0}};
     for (int64_t p = 0; p < count; p += PIXELS, from += PIXELS * r->pixel) {
         const int some = count - p < PIXELS ? (int)(count - p) : PIXELS;
-        const bool nones = gather(r, what, from, some, vectors);
+        const bool nones = r->channels <= LANES ? gather_few(r, what, from, some, vectors)
+                                                : gather(r, what, from, some, vectors);
         __m512 y = what == SUM       ? rt_sums_of_16(vectors)
                    : what == MAXIMUM ? rt_largest_of_16(vectors)
                                      : least_of_16(vectors);

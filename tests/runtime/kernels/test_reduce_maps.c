@@ -122,6 +122,36 @@ static void channels_alone(void **state) {
     }
 }
 
+/* Sums of sixteen zeros below zero have one sign, whichever thread makes them, and with whichever others. */
+static void signs_of_zero(void **state) {
+    (void)state;
+    uint32_t first = 0;
+    for (int threads = 1; threads <= 5 && application_machine_is_wide(); threads++) {
+        const rt_environment environment = {.threads = threads};
+        const rt_kernel *kernel = rt_kernel_find("portable.reduce");
+        const int64_t axis = 1;
+        application app;
+        rt_prepared prepared;
+        application_init(&app, OP_REDUCE_SUM);
+        float *x = application_input(&app, OP_FLOAT, 3, DIMS(1, 16, 3001));
+        for (int64_t i = 0; i < 16 * 3001; i++) x[i] = -0.0f;
+        memcpy(application_input(&app, OP_INT64, 1, DIMS(1)), &axis, sizeof axis);
+        assert_int_equal(application_infer(&app), BASE_OK);
+        op_tensor *y = &app.outputs[0];
+        app.inputs[0] = application_reordered(&app, &app.inputs[0], OP_LAYOUT_NHWC);
+        assert_true(op_type_bytes(&y->type, &y->bytes));
+        y->data = application_memory(&app, y->bytes);
+        assert_true(kernel->accepts(&app.call, &environment));
+        assert_int_equal(
+            rt_kernel_prepare(kernel, &app.call, &environment, &app.arena, &prepared, &app.report), BASE_OK);
+        application_run_prepared(&app, &prepared, app.inputs, y, threads);
+        if (threads == 1) memcpy(&first, y->data, sizeof first);
+        for (int64_t i = 0; i < 3001; i++)
+            assert_memory_equal((const char *)y->data + i * (int64_t)sizeof first, &first, sizeof first);
+        application_free(&app);
+    }
+}
+
 static void other_channels_are_refused(void **state) {
     (void)state;
     const reduction one = {.code = OP_REDUCE_SUM,
@@ -180,8 +210,9 @@ static void others_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_in_every_layout), cmocka_unit_test(channels_alone),
-        cmocka_unit_test(other_channels_are_refused), cmocka_unit_test(others_are_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_in_every_layout),
+                                       cmocka_unit_test(channels_alone), cmocka_unit_test(signs_of_zero),
+                                       cmocka_unit_test(other_channels_are_refused),
+                                       cmocka_unit_test(others_are_refused)};
     return cmocka_run_group_tests_name("reduce_maps", tests, NULL, NULL);
 }
