@@ -85,10 +85,10 @@ size_t rt_fixed_packed_bytes(const rt_fixed_shape *s) {
     return (size_t)weights_at(s, s->pairs - 1, s->blocks) + MARK_BYTES;
 }
 
-/* What a thread holds: digits of a band, scales of its rows, by block, and whether tiles are coarse; digits and scales of what a tile leaves; sums of
+/* What a thread holds: digits of a band, scales of its rows, by block, and what tiles lack; digits and scales of what a tile leaves; sums of
  * digits; the result of a band. */
 typedef struct own_layout {
-    int64_t scales, coarse, rest, rest_scales, sums, c, end; /* bytes from the beginning */
+    int64_t scales, lack, rest, rest_scales, sums, c, end; /* bytes from the beginning */
 } own_layout;
 
 static own_layout layout_of(const rt_fixed_shape *s) {
@@ -98,8 +98,8 @@ static own_layout layout_of(const rt_fixed_shape *s) {
                   scales = RT_FIXED_ROWS * (int64_t)sizeof(float);
     own_layout at;
     at.scales = tiles * s->steps * step;
-    at.coarse = at.scales + s->blocks * tiles * scales;
-    at.rest = at.coarse + up(s->blocks * tiles, LINE) * LINE;
+    at.lack = at.scales + s->blocks * tiles * scales;
+    at.rest = at.lack + up(s->blocks * tiles, LINE) * LINE;
     at.rest_scales = at.rest + RT_FIXED_STEPS * step;
     at.sums = at.rest_scales + scales;
     at.c = at.sums + (alone ? 0 : 2 * RT_FIXED_SUMS * (int64_t)sizeof(int32_t));
@@ -244,7 +244,7 @@ typedef struct fixed_band {
     int64_t image, first, rows;
     bool alone;          /* one row, which is multiplied in vectors */
     int64_t tiles, each; /* rows of a tile */
-    char *a, *coarse, *rest;
+    char *a, *lack, *rest;
     float *scales, *rest_scales, *c;
     int32_t *sums;
 } fixed_band;
@@ -260,7 +260,7 @@ static fixed_band band_of(const fixed_job *job, int member, int64_t row, int64_t
                         .tiles = tiles_of(rows),
                         .each = tile_rows(rows),
                         .a = own,
-                        .coarse = own + at.coarse,
+                        .lack = own + at.lack,
                         .rest = own + at.rest,
                         .scales = (float *)(void *)(own + at.scales),
                         .rest_scales = (float *)(void *)(own + at.rest_scales),
@@ -310,7 +310,7 @@ static void split_band(const fixed_job *job, const fixed_band *band) {
     for (int64_t tile = 0; tile < band->tiles; tile++) {
         for (int64_t block = 0; block < job->shape->blocks; block++) {
             const rt_fixed_rows rows = rows_at(job, band, block, tile);
-            band->coarse[block * band->tiles + tile] = rt_fixed_split_rows(&rows);
+            band->lack[block * band->tiles + tile] = (char)rt_fixed_split_rows(&rows);
         }
     }
 }
@@ -392,10 +392,15 @@ static void finish(const fixed_job *job, const fixed_band *band, int64_t pair, i
     for (int i = 0; i < columns_of(s, pair); i++) leave_all(&to, c, rows, i);
 }
 
-static bool has_coarse(const fixed_band *band, int64_t block, int64_t first, int64_t count) {
+/* What the digits of a tile lack in a block. */
+static int lack_of(const fixed_band *band, int64_t block, int64_t tile) {
+    return band->lack[block * band->tiles + tile];
+}
+
+static bool is_all(const fixed_band *band, int64_t block, int64_t first, int64_t count) {
     for (int64_t i = 0; i < count; i++)
-        if (band->coarse[block * band->tiles + first + i]) return true;
-    return false;
+        if (lack_of(band, block, first + i)) return false;
+    return true;
 }
 
 /* The weights that come next: those of another block; none after the last. */
@@ -404,24 +409,32 @@ typedef struct fixed_next {
     int64_t lines;
 } fixed_next;
 
-/* What the digits of coarse tiles from `first` on have left, times the same as `whole`. */
-static void add_rests(const fixed_job *job, const fixed_band *band, int64_t block, int64_t first,
-                      const rt_fixed_tiles *whole) {
-    for (int64_t i = 0; i < whole->count; i++) {
-        if (!band->coarse[block * band->tiles + first + i]) continue;
-        rt_fixed_rows rows = rows_at(job, band, block, first + i);
-        rt_fixed_tiles tiles = *whole;
-        rows.to = band->rest;
-        rows.scales = band->rest_scales;
-        rt_fixed_split_rest(&rows);
-        tiles.a = band->rest;
-        tiles.a_scales = band->rest_scales;
-        tiles.count = 1;
-        tiles.c += i * RT_FIXED_ROWS * PAIR;
-        tiles.add = true;
-        tiles.lines = 0;
-        if (band->alone) rt_fixed_multiply_row(&tiles);
-        else rt_fixed_multiply(&tiles);
+/* What the digits of coarse rows have left, times the same as `whole`. */
+static void add_rest(const fixed_band *band, const rt_fixed_rows *of, const rt_fixed_tiles *whole) {
+    rt_fixed_rows rows = *of;
+    rt_fixed_tiles tiles = *whole;
+    rows.to = band->rest;
+    rows.scales = band->rest_scales;
+    rt_fixed_split_rest(&rows);
+    tiles.a = band->rest;
+    tiles.a_scales = band->rest_scales;
+    tiles.count = 1;
+    tiles.add = true;
+    tiles.lines = 0;
+    if (band->alone) rt_fixed_multiply_row(&tiles);
+    else rt_fixed_multiply(&tiles);
+}
+
+/* What the digits of tiles from `first` on lack, times `columns` columns, the same as `whole`. */
+static void add_lack(const fixed_job *job, const fixed_band *band, int64_t block, int64_t first,
+                     const rt_fixed_tiles *whole, int64_t columns) {
+    rt_fixed_tiles tiles = *whole;
+    for (int64_t i = 0; i < whole->count; i++, tiles.c += RT_FIXED_ROWS * PAIR) {
+        const int lack = lack_of(band, block, first + i);
+        if (!lack) continue;
+        const rt_fixed_rows rows = rows_at(job, band, block, first + i);
+        if (lack & RT_FIXED_COARSE) add_rest(band, &rows, &tiles);
+        if (lack & RT_FIXED_NOT_FINITE) rt_fixed_add_infinite(&rows, &tiles, columns);
     }
 }
 
@@ -450,12 +463,12 @@ static void run_block(const fixed_job *job, const fixed_band *band, int64_t pair
         tiles.each = up(tiles.lines, tiles.count * steps * columns * RT_FIXED_PRODUCTS);
         const rt_fixed_result result = result_at(job, band, pair, tile);
         const bool last = block + 1 == s->blocks,
-                   at_once = last && s->limits && !band->alone && !has_coarse(band, block, tile, tiles.count);
+                   at_once = last && s->limits && !band->alone && is_all(band, block, tile, tiles.count);
         tiles.result = at_once ? &result : NULL;
         if (band->alone) rt_fixed_multiply_row(&tiles);
         else rt_fixed_multiply(&tiles);
         if (at_once) continue;
-        add_rests(job, band, block, tile, &tiles);
+        add_lack(job, band, block, tile, &tiles, least(s->columns - pair * PAIR, PAIR));
         for (int64_t i = 0; i < tiles.count && last; i++) finish(job, band, pair, tile + i);
     }
 }

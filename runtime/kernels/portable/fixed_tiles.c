@@ -54,7 +54,6 @@ typedef struct fixed_scale {
 static fixed_scale scale_of(float largest) {
     enum { BIAS = 127, MANTISSA = 23, HALF = 16 };
     if (largest == 0) return (fixed_scale){0, 0};
-    if (!is_finite(largest)) return (fixed_scale){0, NAN};
     int exponent = (int)(bits_of(largest * MARGIN) >> MANTISSA) - BIAS;
     if (exponent < LEAST_EXPONENT) exponent = LEAST_EXPONENT;
     return (fixed_scale){power_of_two(TOP_BIT - exponent), power_of_two(exponent - TOP_BIT + HALF)};
@@ -119,6 +118,43 @@ void rt_fixed_split_columns(const rt_fixed_columns *columns, char *to, float *sc
                 sums[digit * RT_FIXED_PAIR + column] += HALF * (low - HALF);
                 rest = (rest - (low - HALF)) / BASE;
             }
+        }
+    }
+}
+
+/* ---- what is not finite -------------------------------------------------------------------------------- */
+
+static float row_number(const rt_fixed_rows *rows, int64_t row, int64_t k) {
+    enum { LANES = 16 };
+    return rows->from[row * rows->step + k / LANES * rows->plane + k % LANES];
+}
+
+/* A weight from its digits, times a power of two. */
+static float weight_at(const char *b, int64_t column, int64_t k) {
+    enum { QUAD = 4, LINE = RT_FIXED_COLUMNS * QUAD, BASE = 256 };
+    const int64_t step = k / RT_FIXED_STEP, row = k % RT_FIXED_STEP / QUAD;
+    const signed char *at = (const signed char *)b + step * RT_FIXED_TILE_BYTES +
+                            row * RT_FIXED_DIGITS * LINE + column * QUAD + k % QUAD;
+    int32_t weight = 0;
+    for (int digit = 0; digit < RT_FIXED_DIGITS; digit++) weight = weight * BASE + at[digit * LINE];
+    return (float)weight;
+}
+
+/* Adds the products of number `k` of a row. */
+static void add_products_of(float number, int64_t k, const rt_fixed_tiles *tiles, int64_t columns, float *c) {
+    const int64_t bytes = tiles->steps * RT_FIXED_TILE_BYTES;
+    for (int64_t j = 0; j < columns; j++)
+        c[j] += number * weight_at(tiles->b + j / RT_FIXED_COLUMNS * bytes, j % RT_FIXED_COLUMNS, k);
+}
+
+void rt_fixed_add_infinite(const rt_fixed_rows *rows, const rt_fixed_tiles *tiles, int64_t columns) {
+    for (int64_t i = 0; i < rows->count; i++) {
+        bool done = false; /* all are NaN */
+        for (int64_t k = 0; k < rows->depth && !done; k++) {
+            const float number = row_number(rows, i, k);
+            if (is_finite(number)) continue;
+            add_products_of(number, k, tiles, columns, tiles->c + i * RT_FIXED_PAIR);
+            done = isnan(number);
         }
     }
 }
@@ -244,19 +280,35 @@ WITH_FIXED_TILES ALWAYS __m512i rest_of(__m512 number) {
     return _mm512_cvtps_epi32((number - nearest) * _mm512_set1_ps(1 << REST_BITS));
 }
 
-/* Digits and scales of the rows, or of what these leave of coarse ones: zeros of the others. True: one is coarse. */
-WITH_FIXED_TILES ALWAYS bool split(const rt_fixed_rows *rows, bool rests) {
+/* The row with zeros for what is not finite, in `numbers`. */
+static one_row finite_row(const one_row *row, float *numbers) {
+    enum { LANES = 16 };
+    for (int64_t k = 0; k < row->depth; k++) {
+        const float number = row->from[k / LANES * row->plane + k % LANES];
+        numbers[k] = is_finite(number) ? number : 0;
+    }
+    return (one_row){numbers, LANES, row->depth};
+}
+
+/* Digits and scales of the rows, or of what these leave of coarse ones: zeros of the others. Says what the digits lack. */
+WITH_FIXED_TILES ALWAYS int split(const rt_fixed_rows *rows, bool rests) {
     const int64_t step = step_bytes(rows);
-    bool any = false;
+    float numbers[RT_FIXED_DEPTH];
+    int lack = 0;
     for (int64_t i = 0; i < rows->count; i++) {
-        const one_row row = {rows->from + i * rows->step, rows->plane, rows->depth};
-        const float largest = row_largest(&row);
+        one_row row = {rows->from + i * rows->step, rows->plane, rows->depth};
+        float largest = row_largest(&row);
+        if (!is_finite(largest)) {
+            row = finite_row(&row, numbers);
+            largest = row_largest(&row);
+            lack |= RT_FIXED_NOT_FINITE;
+        }
         const fixed_scale scale = scale_of(largest);
         const bool coarse = scale.up > 0 && is_coarse(&row, largest), all = !rests || coarse;
         const __m512 up = _mm512_set1_ps(scale.up);
         char *to = rows->to + i * RT_TILE_BYTES;
         rows->scales[i] = !all ? 0 : rests ? scale.down * power_of_two(-REST_BITS) : scale.down;
-        any |= coarse;
+        if (coarse) lack |= RT_FIXED_COARSE;
         for (int64_t k = 0; k < rows->depth; k += RT_FIXED_STEP, to += step) {
             __m512i of[4] = {0};
             for (int j = 0; j < 4 && all; j++) {
@@ -267,10 +319,10 @@ WITH_FIXED_TILES ALWAYS bool split(const rt_fixed_rows *rows, bool rests) {
         }
     }
     clear_rows(rows);
-    return any;
+    return lack;
 }
 
-WITH_FIXED_TILES bool rt_fixed_split_rows(const rt_fixed_rows *rows) {
+WITH_FIXED_TILES int rt_fixed_split_rows(const rt_fixed_rows *rows) {
     return split(rows, false);
 }
 
@@ -505,9 +557,9 @@ void rt_fixed_begin(int64_t rows) {
 
 void rt_fixed_end(void) {}
 
-bool rt_fixed_split_rows(const rt_fixed_rows *rows) {
+int rt_fixed_split_rows(const rt_fixed_rows *rows) {
     (void)rows;
-    return false;
+    return 0;
 }
 
 void rt_fixed_split_rest(const rt_fixed_rows *rows) {

@@ -13,7 +13,9 @@
  * this form.
  *
  * Eight products of digits for one of floats, each of which goes 32 times as fast as with AVX-512. One row by itself is multiplied in vectors of bytes,
- * whose sums are the same. Rows with numbers that are not finite give NaN.
+ * whose sums are the same.
+ *
+ * Numbers of a row that are not finite become zeros. The row is told of, and their products, which are infinite or NaN, are added afterwards, one by one.
  *
  * The source of the form: Ootomo, Ozaki and Yokota, "DGEMM on Integer Matrix Multiplication Unit", 2024.
  *
@@ -60,8 +62,13 @@ typedef struct rt_fixed_rows {
     float *
         scales; /* RT_FIXED_ROWS: by which the sums of products of each row are to be multiplied, beside those of the columns */
 } rt_fixed_rows;
-/* Digits and scales of the rows. True: one of them is coarse. */
-bool rt_fixed_split_rows(const rt_fixed_rows *rows);
+/* What is to be added to the products of some rows: */
+enum {
+    RT_FIXED_COARSE = 1,    /* one of them is coarse */
+    RT_FIXED_NOT_FINITE = 2 /* one of them has numbers that are not finite */
+};
+/* Digits and scales of the rows; says what these lack. */
+int rt_fixed_split_rows(const rt_fixed_rows *rows);
 /* The same of what that leaves of coarse rows; zeros of the others. */
 void rt_fixed_split_rest(const rt_fixed_rows *rows);
 
@@ -115,5 +122,8 @@ enum { RT_FIXED_PRODUCTS = 8 };
 void rt_fixed_multiply(const rt_fixed_tiles *tiles);
 /* The same of one row that is alone, which asks for nothing, and is left in `c`; needs no tiles. */
 void rt_fixed_multiply_row(const rt_fixed_tiles *tiles);
+/* Adds the products of the numbers of `rows` that are not finite with `columns` columns, whose digits are tiles->b, to the first tile of tiles->c. A weight
+ * counts as zero where all of its digits are. */
+void rt_fixed_add_infinite(const rt_fixed_rows *rows, const rt_fixed_tiles *tiles, int64_t columns);
 
 #endif

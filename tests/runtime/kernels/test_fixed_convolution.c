@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_fixed_convolution.c: convolutions of single points in fixed point beside the direct one, on machines that have tiles of bytes: random extents,
- * fused forms, residuals in place; bits depend neither on threads nor on bands; images whose numbers differ much in size; what it refuses.
+ * fused forms, residuals in place; bits depend neither on threads nor on bands; images whose numbers differ much in size, or are
+ * infinite; what it refuses.
  */
 #include "runtime/kernels/portable/fixed_tiles.h"
 #include "tests/support/application.h"
@@ -62,6 +63,50 @@ static void test_equals_the_direct_convolution(void **state) {
     }
 }
 
+/* Points with infinities and NaNs: sums over their channels are of the same kind as those of doubles, and others are as they were. */
+static void check_infinite(op_layout layout, int threads, int64_t bands) {
+    enum { IMAGES = 2, CHANNELS = 300, FILTERS = 40, POINTS = 35 };
+    uint64_t seed = 5;
+    application app;
+    application_init(&app, OP_CONV);
+    application_random(&app, OP_FLOAT, 3, DIMS(IMAGES, CHANNELS, POINTS), &seed);
+    application_random(&app, OP_FLOAT, 3, DIMS(FILTERS, CHANNELS, 1), &seed);
+    float *x = app.inputs[0].data, *w = app.inputs[1].data;
+    for (int64_t i = 0; i < FILTERS * CHANNELS; i += 13) w[i] = 0;
+    assert_int_equal(application_infer(&app), BASE_OK);
+    const op_tensor before = application_run_blocks(&app, NAME, layout, SIZE_MAX, bands, threads, false);
+    x[0] = INFINITY;
+    x[20 * POINTS + 18] = -INFINITY;
+    x[299 * POINTS + 18] = INFINITY;
+    x[(CHANNELS + 299) * POINTS + 34] = -INFINITY;
+    x[(CHANNELS + 17) * POINTS + 2] = NAN;
+    const op_tensor after = application_run_blocks(&app, NAME, layout, SIZE_MAX, bands, threads, false);
+    const float *got = after.data, *was = before.data;
+    for (int64_t at = 0; at < IMAGES * FILTERS * POINTS; at++) {
+        const int64_t image = at / POINTS / FILTERS, filter = at / POINTS % FILTERS, point = at % POINTS;
+        double sum = 0;
+        bool finite = true;
+        for (int64_t k = 0; k < CHANNELS; k++) {
+            const double number = (double)x[(image * CHANNELS + k) * POINTS + point];
+            finite &= isfinite(number);
+            sum += number * (double)w[filter * CHANNELS + k];
+        }
+        const bool alike = isnan(sum) ? isnan(got[at]) : (double)got[at] == sum;
+        if (finite ? memcmp(&got[at], &was[at], sizeof *got) != 0 : !alike)
+            fail_msg("%d threads, filter %d, point %d: %g, expected %g", threads, (int)filter, (int)point,
+                     (double)got[at], sum);
+    }
+    application_free(&app);
+}
+
+static void test_not_finite(void **state) {
+    (void)state;
+    if (!rt_fixed_wanted()) skip();
+    for (int threads = 1; threads <= 5; threads++)
+        for (int64_t bands = 0; bands <= 3; bands++)
+            for (int i = 0; i < 2; i++) check_infinite(layouts[i], threads, bands);
+}
+
 static bool is_estimated(int64_t channels, int64_t extent, int64_t kernel, int64_t stride, int64_t group,
                          op_layout layout, bool portable_only) {
     const rt_environment environment = {.threads = 1, .portable_only = portable_only};
@@ -96,6 +141,7 @@ static void test_refuses(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_the_direct_convolution),
+        cmocka_unit_test(test_not_finite),
         cmocka_unit_test(test_refuses),
     };
     return cmocka_run_group_tests_name("fixed_convolution", tests, NULL, NULL);
