@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_open_products.c: products whose number of rows only a run knows, on kernels that are chosen for an example of it: none, one, a few, many rows give
- * what a plan gives that knows their number and keeps to exact arithmetic; and nothing is allocated once a number was seen.
+ * what a plan gives that knows their number and keeps to exact arithmetic, in floats and in halves; and nothing is allocated once a number was seen.
  */
 #include "runtime/kernels/portable/fixed_tiles.h"
 #include "runtime/executor.h"
@@ -27,28 +27,39 @@ static size_t append(char *text, size_t used, const char *format, ...) {
     return used + (size_t)length;
 }
 
-static size_t append_constant(char *text, size_t used, const char *name, const char *dims, int count,
-                              uint64_t seed) {
-    used = append(text, used, "  constant %%%s: float32[%s] = {", name, dims);
+static size_t append_constant(char *text, size_t used, const char *name, const char *dtype, const char *dims,
+                              int count, uint64_t seed) {
+    used = append(text, used, "  constant %%%s: %s[%s] = {", name, dtype, dims);
     for (int i = 0; i < count; i++)
         used = append(text, used, "%s%.4f", i ? ", " : "", 0.0001 * (double)random_range(&seed, -500, 500));
     return append(text, used, "}\n");
 }
 
+/* What products compute in: its name, its number in ONNX, how near results are. */
+typedef struct precision {
+    const char *name;
+    int number;
+    float near;
+} precision;
+static const precision precisions[] = {{"float32", 1, 2e-5f}, {"float16", 10, 2e-3f}};
+
 /* Two products with bias and an activation between them, of `rows` rows: a number, or a symbol that is declared. */
-static const char *products_text(const char *symbols, const char *rows) {
+static const char *products_text(const precision *of, const char *symbols, const char *rows) {
     static char text[CAPACITY];
+    const char *dtype = of->name;
     size_t used = append(text, 0, "module \"products\" {\n%s", symbols);
-    used = append_constant(text, used, "v", "200,256", DEPTH * INNER, 1);
-    used = append_constant(text, used, "w", "256,250", INNER * COLUMNS, 2);
-    used = append_constant(text, used, "b", "256", INNER, 3);
+    used = append_constant(text, used, "v", dtype, "200,256", DEPTH * INNER, 1);
+    used = append_constant(text, used, "w", dtype, "256,250", INNER * COLUMNS, 2);
+    used = append_constant(text, used, "b", dtype, "256", INNER, 3);
     append(text, used,
            "  graph main(%%x: float32[1,%s,200]) {\n"
-           "    %%a: float32[1,%s,256] = MatMul(%%x, %%v)\n"
-           "    %%c: float32[1,%s,256] = Add(%%a, %%b)\n"
-           "    %%d: float32[1,%s,256] = Gelu(%%c)\n"
-           "    %%y: float32[1,%s,250] = MatMul(%%d, %%w)\n    yield %%y\n  }\n}\n",
-           rows, rows, rows, rows, rows);
+           "    %%h: %s[1,%s,200] = Cast(%%x) {to = %d}\n"
+           "    %%a: %s[1,%s,256] = MatMul(%%h, %%v)\n"
+           "    %%c: %s[1,%s,256] = Add(%%a, %%b)\n"
+           "    %%d: %s[1,%s,256] = Gelu(%%c)\n"
+           "    %%e: %s[1,%s,250] = MatMul(%%d, %%w)\n"
+           "    %%y: float32[1,%s,250] = Cast(%%e) {to = 1}\n    yield %%y\n  }\n}\n",
+           rows, dtype, rows, of->number, dtype, rows, dtype, rows, dtype, rows, dtype, rows, rows);
     return text;
 }
 
@@ -65,14 +76,15 @@ static void bind_rows(const support_session *open, const float *x, int64_t rows)
         fail_msg("%s", error.message);
 }
 
-static void expect_as_known(const support_session *open, const float *x, int rows, int threads) {
+static void expect_as_known(const support_session *open, const precision *of, const float *x, int rows,
+                            int threads) {
     char number[12];
     support_session known;
     const size_t count = (size_t)rows * COLUMNS;
     const pass_options exact = {
         .max_unroll = 16, .exact_arithmetic = true, .environment = {.threads = threads}};
     snprintf(number, sizeof number, "%d", rows);
-    support_session_open_with(&known, products_text("", number), &exact);
+    support_session_open_with(&known, products_text(of, "", number), &exact);
     support_bind(&known, 0, x, (size_t)rows * DEPTH * sizeof *x);
     bind_rows(open, x, rows);
     support_run(open);
@@ -80,9 +92,9 @@ static void expect_as_known(const support_session *open, const float *x, int row
     const float *got = support_output(open, 0, count * sizeof *got),
                 *want = support_output(&known, 0, count * sizeof *want);
     for (size_t i = 0; i < count; i++)
-        if (!(fabsf(got[i] - want[i]) <= 2e-5f * (1 + fabsf(want[i]))))
-            fail_msg("%d rows, %d threads: element %zu is %g, expected %g", rows, threads, i, (double)got[i],
-                     (double)want[i]);
+        if (!(fabsf(got[i] - want[i]) <= of->near * (1 + fabsf(want[i]))))
+            fail_msg("%s, %d rows, %d threads: element %zu is %g, expected %g", of->name, rows, threads, i,
+                     (double)got[i], (double)want[i]);
     support_session_close(&known);
 }
 
@@ -99,28 +111,28 @@ static void rows_may_be_any_number(void **state) {
     static float x[MOST_ROWS * DEPTH];
     static const int numbers[] = {40, 1, 0, 300, 2, 7, 129, 1, 33, 16};
     fill(x, MOST_ROWS * DEPTH);
-    for (int threads = 1; threads <= 3; threads++) {
+    for (int trial = 0; trial < 6; trial++) {
+        const precision *of = &precisions[trial % 2];
+        const int threads = 1 + trial / 2;
         const pass_options options = {.max_unroll = 16, .environment = {.threads = threads}};
         support_session open;
-        support_session_open_with(&open, products_text("  symbol N\n", "N"), &options);
+        support_session_open_with(&open, products_text(of, "  symbol N\n", "N"), &options);
         assert_int_equal(support_count_kernel(open.session->of, "portable.fixed_product"),
                          rt_fixed_wanted() ? 2 : 0);
         for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-            expect_as_known(&open, x, numbers[i], threads);
+            expect_as_known(&open, of, x, numbers[i], threads);
         expect_no_allocations(&open);
         support_session_close(&open);
     }
 }
 
 /* The bits of a row do not hang on how many others there are. */
-static void bits_do_not_depend_on_others(void **state) {
-    (void)state;
+static void check_bits(const precision *of) {
     static float x[MOST_ROWS * DEPTH], first[COLUMNS];
     const pass_options options = {.max_unroll = 16, .environment = {.threads = 1}};
     support_session open;
-    if (!rt_fixed_wanted()) skip();
     fill(x, MOST_ROWS * DEPTH);
-    support_session_open_with(&open, products_text("  symbol N\n", "N"), &options);
+    support_session_open_with(&open, products_text(of, "  symbol N\n", "N"), &options);
     for (int rows = 1; rows <= 200; rows = 2 * rows + 1) {
         bind_rows(&open, x, rows);
         support_run(&open);
@@ -129,6 +141,12 @@ static void bits_do_not_depend_on_others(void **state) {
         assert_memory_equal(y, first, sizeof first);
     }
     support_session_close(&open);
+}
+
+static void bits_do_not_depend_on_others(void **state) {
+    (void)state;
+    if (!rt_fixed_wanted()) skip();
+    for (int i = 0; i < 2; i++) check_bits(&precisions[i]);
 }
 
 int main(void) {

@@ -369,9 +369,12 @@ void application_check_blocks(application *app, const char *name, const char *pl
     application_run(app, plain, 1);
     const op_tensor expected = app->outputs[0];
     const op_tensor all = application_run_blocks(app, name, layout, SIZE_MAX, 1, 1, false);
-    for (size_t k = 0; k < all.bytes / sizeof(float); k++)
-        application_check_near(((const float *)all.data)[k], ((const float *)expected.data)[k], 1e-4, seed,
-                               (int64_t)k);
+    const double near = expected.type.dtype == OP_FLOAT ? 1e-4 : 4e-3;
+    int64_t count;
+    assert_true(op_shape_elements(&expected.type.shape, &count));
+    for (int64_t k = 0; k < count; k++)
+        application_check_near(application_element(&all, k), application_element(&expected, k), near, seed,
+                               k);
     for (int threads = 1; threads <= MOST_THREADS; threads++) {
         for (int64_t blocks = 0; blocks <= MOST_BLOCKS; blocks++) {
             const bool in_place = residual && threads == MOST_THREADS && blocks == MOST_BLOCKS;
@@ -384,15 +387,15 @@ void application_check_blocks(application *app, const char *name, const char *pl
     }
 }
 
-void application_draw_product(application *app, int64_t rows, uint64_t *seed) {
+void application_draw_product(application *app, op_dtype dtype, int64_t rows, uint64_t *seed) {
     static const char *const activations[] = {"", "Relu", "Clip", "Gelu", "Swish"};
     const bool gemm = random_range(seed, 0, 1), turned = gemm && random_range(seed, 0, 1);
     const int64_t depth = random_range(seed, 32, 900), columns = random_range(seed, 16, 200);
     application_init(app, gemm ? OP_GEMM : OP_MATMUL);
-    if (gemm) application_random(app, OP_FLOAT, 2, DIMS(rows, depth), seed);
-    else application_random(app, OP_FLOAT, 3, DIMS(1, rows, depth), seed);
-    application_random(app, OP_FLOAT, 2, turned ? DIMS(columns, depth) : DIMS(depth, columns), seed);
-    if (random_range(seed, 0, 1)) application_random(app, OP_FLOAT, 1, DIMS(columns), seed);
+    if (gemm) application_random(app, dtype, 2, DIMS(rows, depth), seed);
+    else application_random(app, dtype, 3, DIMS(1, rows, depth), seed);
+    application_random(app, dtype, 2, turned ? DIMS(columns, depth) : DIMS(depth, columns), seed);
+    if (random_range(seed, 0, 1)) application_random(app, dtype, 1, DIMS(columns), seed);
     if (turned) application_integer(app, "transB", 1);
     if (gemm && random_range(seed, 0, 1)) application_real(app, "alpha", 0.5f);
     const char *activation = activations[random_range(seed, 0, 4)];

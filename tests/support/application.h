@@ -94,8 +94,8 @@ op_tensor application_run_blocks(application *app, const char *name, op_layout l
 void application_check_blocks(application *app, const char *name, const char *plain, op_layout layout,
                               bool residual, uint64_t seed);
 
-/* A random product of `rows` rows by constant weights, which may be turned and scaled, with bias and activation or without. */
-void application_draw_product(application *app, int64_t rows, uint64_t *seed);
+/* A random product of `rows` rows by constant weights, in floats or halves, which may be turned and scaled, with bias and activation or without. */
+void application_draw_product(application *app, op_dtype dtype, int64_t rows, uint64_t *seed);
 
 /* Whether the kernel estimates MatMul of these extents and this type on one thread. */
 bool application_estimates_product(const char *name, int64_t rows, int64_t depth, int64_t columns,

@@ -62,6 +62,7 @@ double rt_split_seconds(const rt_split_work *work, const rt_environment *environ
 typedef struct rt_fixed_work {
     double steps;        /* of a tile of rows by one of columns, of all threads */
     double sums;         /* tiles of them, over all blocks of the depth */
+    double products;     /* of digits for one of numbers */
     double rows;         /* of a tile */
     double split;        /* numbers that become digits, of all threads */
     double band_bytes;   /* of digits that are in use at a time */

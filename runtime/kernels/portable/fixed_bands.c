@@ -11,7 +11,7 @@
 #include "runtime/kernels/portable/fixed_bands.h"
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/fixed_tiles.h"
-#include "runtime/kernels/portable/lanes.h"
+#include "runtime/kernels/portable/half_lanes.h"
 #include "runtime/kernels/portable/packed_product.h"
 #include <string.h>
 
@@ -74,11 +74,26 @@ static int64_t columns_of(const rt_fixed_shape *s, int64_t pair) {
     return least(up(s->columns - pair * PAIR, RT_FIXED_COLUMNS), 2);
 }
 
+/* Whether the numbers of the caller are halves; bytes of each. */
+static bool are_halves(const rt_fixed_shape *s) {
+    return s->digits == RT_FIXED_HALF_DIGITS;
+}
+
+static int64_t number_bytes(const rt_fixed_shape *s) {
+    return are_halves(s) ? sizeof(uint16_t) : sizeof(float);
+}
+
+/* Bytes of the digits of one step of a tile, or of a row that is alone. */
+static int64_t step_bytes(const rt_fixed_shape *s, bool alone) {
+    return alone ? rt_fixed_row_bytes(s->digits) : rt_fixed_tile_bytes(s->digits);
+}
+
 /* Where the weights of a block of a pair begin. */
 static int64_t weights_at(const rt_fixed_shape *s, int64_t pair, int64_t block) {
     enum { TILES = 2 };
-    const int64_t before = pair * (s->blocks * HEAD + s->steps * TILES * RT_FIXED_TILE_BYTES);
-    return before + block * HEAD + first_step(s, block) * columns_of(s, pair) * RT_FIXED_TILE_BYTES;
+    const int64_t bytes = rt_fixed_tile_bytes(s->digits),
+                  before = pair * (s->blocks * HEAD + s->steps * TILES * bytes);
+    return before + block * HEAD + first_step(s, block) * columns_of(s, pair) * bytes;
 }
 
 size_t rt_fixed_packed_bytes(const rt_fixed_shape *s) {
@@ -94,8 +109,7 @@ typedef struct own_layout {
 static own_layout layout_of(const rt_fixed_shape *s) {
     const bool alone = s->band_rows == 1;
     const int64_t tiles = tiles_of(s->band_rows), rows = alone ? 1 : RT_FIXED_ROWS,
-                  step = alone ? RT_FIXED_ROW_BYTES : RT_FIXED_TILE_BYTES,
-                  scales = RT_FIXED_ROWS * (int64_t)sizeof(float);
+                  step = step_bytes(s, alone), scales = RT_FIXED_ROWS * (int64_t)sizeof(float);
     own_layout at;
     at.scales = tiles * s->steps * step;
     at.lack = at.scales + s->blocks * tiles * scales;
@@ -121,9 +135,10 @@ static bool fits(const rt_fixed_shape *s) {
     size_t bytes, more;
     const int64_t rows = rows_of_all(s) < 0 ? 0 : rows_of_all(s);
     return base_size_multiply((size_t)(rows + RT_FIXED_ROWS), (size_t)(s->steps + 1), &bytes) &&
-           base_size_multiply(bytes, (size_t)(s->threads + 1) * RT_FIXED_TILE_BYTES, &bytes) &&
+           base_size_multiply(bytes, (size_t)(s->threads + 1) * (size_t)rt_fixed_tile_bytes(s->digits),
+                              &bytes) &&
            base_size_multiply((size_t)(s->pairs + 1) * PAIR, (size_t)(s->steps + 1), &more) &&
-           base_size_multiply(more, RT_FIXED_TILE_BYTES, &more) && bytes < SIZE_MAX / 4 &&
+           base_size_multiply(more, (size_t)rt_fixed_tile_bytes(s->digits), &more) && bytes < SIZE_MAX / 4 &&
            more < SIZE_MAX / 4;
 }
 
@@ -156,9 +171,10 @@ static rt_fixed_work work_of(const rt_fixed_shape *s) {
         (double)(s->bands * tiles) * (double)up(s->columns, RT_FIXED_COLUMNS) * (shared ? s->threads : 1);
     return (rt_fixed_work){.steps = pairs * (double)s->steps,
                            .sums = pairs * (double)s->blocks,
+                           .products = (double)rt_fixed_products(s->digits),
                            .rows = (double)tile_rows(s->band_rows),
                            .split = (double)rows * (double)s->depth * s->threads,
-                           .band_bytes = (double)(tiles * s->steps * RT_FIXED_TILE_BYTES),
+                           .band_bytes = (double)(tiles * s->steps * rt_fixed_tile_bytes(s->digits)),
                            .weight_bytes = (double)rt_fixed_packed_bytes(s),
                            .bands = (double)s->bands,
                            .shared = shared,
@@ -193,22 +209,39 @@ void rt_fixed_settle(rt_fixed_shape *s, const rt_environment *environment) {
 
 /* ---- weights ------------------------------------------------------------------------------------------- */
 
-/* One block of one tile of columns, as the model has it. */
+/* Halves of a block of columns as floats. */
+typedef float widened_columns[RT_FIXED_DEPTH * RT_FIXED_COLUMNS];
+
+/* One block of one tile of columns, as the model has it, or in `widened`. */
 static rt_fixed_columns columns_at(const rt_fixed_shape *s, const rt_fixed_weights *weights, int64_t column,
-                                   int64_t block) {
-    return (rt_fixed_columns){.from = weights->data + column * weights->column +
-                                      first_step(s, block) * RT_FIXED_STEP * weights->depth,
-                              .along = weights->depth,
-                              .step = weights->column,
-                              .count = least(s->columns - column, RT_FIXED_COLUMNS),
-                              .depth = block_depth(s, block),
-                              .factor = weights->factor};
+                                   int64_t block, widened_columns widened) {
+    const int64_t first = column * weights->column + first_step(s, block) * RT_FIXED_STEP * weights->depth;
+    rt_fixed_columns columns = {.digits = s->digits,
+                                .along = weights->depth,
+                                .step = weights->column,
+                                .count = least(s->columns - column, RT_FIXED_COLUMNS),
+                                .depth = block_depth(s, block),
+                                .factor = weights->factor};
+    if (!are_halves(s)) {
+        columns.from = (const float *)weights->data + first;
+        return columns;
+    }
+    const uint16_t *halves = (const uint16_t *)weights->data + first;
+    for (int64_t k = 0; k < columns.depth; k++)
+        for (int64_t j = 0; j < columns.count; j++)
+            widened[k * RT_FIXED_COLUMNS + j] =
+                base_float_from_half(halves[k * columns.along + j * columns.step]);
+    columns.from = widened;
+    columns.along = RT_FIXED_COLUMNS;
+    columns.step = 1;
+    return columns;
 }
 
 bool rt_fixed_suits(const rt_fixed_shape *s, const rt_fixed_weights *weights) {
+    widened_columns widened;
     for (int64_t column = 0; column < s->columns; column += RT_FIXED_COLUMNS) {
         for (int64_t block = 0; block < s->blocks; block++) {
-            const rt_fixed_columns columns = columns_at(s, weights, column, block);
+            const rt_fixed_columns columns = columns_at(s, weights, column, block, widened);
             if (!rt_fixed_is_fit(&columns)) return false;
         }
     }
@@ -216,13 +249,15 @@ bool rt_fixed_suits(const rt_fixed_shape *s, const rt_fixed_weights *weights) {
 }
 
 void rt_fixed_pack(const rt_fixed_shape *s, const rt_fixed_weights *weights, void *packed) {
+    const int64_t bytes = rt_fixed_tile_bytes(s->digits);
+    widened_columns widened;
     for (int64_t column = 0; column < s->columns; column += RT_FIXED_COLUMNS) {
         const int64_t pair = column / PAIR, tile = column % PAIR / RT_FIXED_COLUMNS;
         for (int64_t block = 0; block < s->blocks; block++) {
             const int64_t steps = first_step(s, block + 1) - first_step(s, block);
             char *to = (char *)packed + weights_at(s, pair, block);
-            const rt_fixed_columns columns = columns_at(s, weights, column, block);
-            rt_fixed_split_columns(&columns, to + HEAD + tile * steps * RT_FIXED_TILE_BYTES,
+            const rt_fixed_columns columns = columns_at(s, weights, column, block, widened);
+            rt_fixed_split_columns(&columns, to + HEAD + tile * steps * bytes,
                                    (float *)(void *)to + tile * RT_FIXED_COLUMNS,
                                    (int32_t *)(void *)(to + SCALES) + tile * RT_FIXED_COLUMNS);
         }
@@ -233,10 +268,8 @@ void rt_fixed_pack(const rt_fixed_shape *s, const rt_fixed_weights *weights, voi
 
 typedef struct fixed_job {
     const rt_fixed_shape *shape;
-    const float *x, *bias, *residual;
-    const char *weights;
-    char *scratch;
-    float *y;
+    const char *x, *bias, *residual, *weights;
+    char *scratch, *y;
 } fixed_job;
 
 /* What one thread works on: rows [first, first + rows) of an image, in memory of its own. */
@@ -277,8 +310,7 @@ static int64_t rows_of(const fixed_band *band, int64_t tile) {
 /* The digits of a tile in a block, and its scales. */
 static char *digits_of(const rt_fixed_shape *s, const fixed_band *band, int64_t block, int64_t tile) {
     const int64_t first = first_step(s, block), steps = first_step(s, block + 1) - first;
-    return band->a +
-           (first * band->tiles + tile * steps) * (band->alone ? RT_FIXED_ROW_BYTES : RT_FIXED_TILE_BYTES);
+    return band->a + (first * band->tiles + tile * steps) * step_bytes(s, band->alone);
 }
 
 static float *scales_of(const fixed_band *band, int64_t block, int64_t tile) {
@@ -295,8 +327,10 @@ static rt_fixed_rows rows_at(const fixed_job *job, const fixed_band *band, int64
     const bool blocked = s->layout == OP_LAYOUT_NC16;
     const int64_t step = blocked ? LANES : s->depth, plane = plane_of(s),
                   image = band->image * (blocked ? up(s->depth, LANES) * LANES : s->depth) * s->points;
-    return (rt_fixed_rows){.from = job->x + image + (band->first + tile * band->each) * step +
-                                   first_step(s, block) * (RT_FIXED_STEP / LANES) * plane,
+    const int64_t at = image + (band->first + tile * band->each) * step +
+                       first_step(s, block) * (RT_FIXED_STEP / LANES) * plane;
+    return (rt_fixed_rows){.from = job->x + at * number_bytes(s),
+                           .digits = s->digits,
                            .step = step,
                            .plane = plane,
                            .count = rows_of(band, tile),
@@ -325,11 +359,12 @@ static int64_t y_offset(const rt_fixed_shape *s, int64_t image, int64_t row, int
 static rt_fixed_result result_at(const fixed_job *job, const fixed_band *band, int64_t pair, int64_t tile) {
     const rt_fixed_shape *s = job->shape;
     const bool blocked = s->layout == OP_LAYOUT_NC16;
-    const int64_t row = tile * band->each, at = y_offset(s, band->image, band->first + row, pair * PAIR);
+    const int64_t row = tile * band->each, bytes = number_bytes(s),
+                  at = y_offset(s, band->image, band->first + row, pair * PAIR) * bytes;
     rt_fixed_result result = {.y = job->y + at,
                               .row = blocked ? LANES : s->columns,
                               .beside = blocked ? s->points * LANES : LANES,
-                              .bias = s->bias ? job->bias + pair * PAIR : NULL,
+                              .bias = s->bias ? job->bias + pair * PAIR * bytes : NULL,
                               .residual = s->residual ? job->residual + at : NULL,
                               .rows = band->rows - row,
                               .limits = s->limits,
@@ -344,38 +379,43 @@ static rt_fixed_result result_at(const fixed_job *job, const fixed_band *band, i
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#define WITH_AVX512 __attribute__((target("avx512f")))
+#define WITH_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))
 
 /* Adds what is added to 16 columns of some rows of `c`. */
-WITH_AVX512 static void add_all(const rt_fixed_result *to, float *c, int64_t rows, int column) {
-    const __m512 bias =
-        to->bias ? _mm512_maskz_loadu_ps(to->there[column], to->bias + column * LANES) : _mm512_setzero_ps();
-    const float *residual = to->residual ? to->residual + column * to->beside : NULL;
+WITH_AVX512 static void add_all(const rt_fixed_result *to, bool halves, float *c, int64_t rows, int column) {
+    const int64_t bytes = halves ? sizeof(uint16_t) : sizeof(float);
+    const __m512 bias = to->bias ? rt_load_lanes_16((const char *)to->bias + column * LANES * bytes,
+                                                    to->there[column], halves)
+                                 : _mm512_setzero_ps();
+    const char *residual = to->residual ? (const char *)to->residual + column * to->beside * bytes : NULL;
     for (int64_t i = 0; i < rows; i++) {
         __m512 sum = _mm512_load_ps(c + i * PAIR + column * LANES);
         if (to->bias) sum = sum + bias;
-        if (residual) sum = sum + _mm512_maskz_loadu_ps(to->stored[column], residual + i * to->row);
+        if (residual)
+            sum = sum + rt_load_lanes_16(residual + i * to->row * bytes, to->stored[column], halves);
         _mm512_store_ps(c + i * PAIR + column * LANES, sum);
     }
 }
 
 /* These are the result, once they are limited. */
-WITH_AVX512 static void leave_all(const rt_fixed_result *to, const float *c, int64_t rows, int column) {
+WITH_AVX512 static void leave_all(const rt_fixed_result *to, bool halves, const float *c, int64_t rows,
+                                  int column) {
+    const int64_t bytes = halves ? sizeof(uint16_t) : sizeof(float);
     for (int64_t i = 0; i < rows; i++) {
         __m512 sum = _mm512_load_ps(c + i * PAIR + column * LANES);
         if (to->limits) RT_LIMIT_16(sum, to->low, to->high);
         /* What pads a block is zeros. */
-        _mm512_mask_storeu_ps(to->y + i * to->row + column * to->beside, to->stored[column],
-                              _mm512_maskz_mov_ps(to->there[column], sum));
+        rt_store_lanes_16((char *)to->y + (i * to->row + column * to->beside) * bytes, to->stored[column],
+                          _mm512_maskz_mov_ps(to->there[column], sum), halves);
     }
 }
 #else
-static void add_all(const rt_fixed_result *to, float *c, int64_t rows, int column) {
-    (void)to, (void)c, (void)rows, (void)column;
+static void add_all(const rt_fixed_result *to, bool halves, float *c, int64_t rows, int column) {
+    (void)to, (void)halves, (void)c, (void)rows, (void)column;
 }
 
-static void leave_all(const rt_fixed_result *to, const float *c, int64_t rows, int column) {
-    (void)to, (void)c, (void)rows, (void)column;
+static void leave_all(const rt_fixed_result *to, bool halves, const float *c, int64_t rows, int column) {
+    (void)to, (void)halves, (void)c, (void)rows, (void)column;
 }
 #endif
 
@@ -385,11 +425,11 @@ static void finish(const fixed_job *job, const fixed_band *band, int64_t pair, i
     const rt_fixed_result to = result_at(job, band, pair, tile);
     const int64_t rows = rows_of(band, tile), columns = least(s->columns - pair * PAIR, PAIR);
     float *c = band->c + tile * RT_FIXED_ROWS * PAIR;
-    for (int i = 0; i < columns_of(s, pair); i++) add_all(&to, c, rows, i);
+    for (int i = 0; i < columns_of(s, pair); i++) add_all(&to, are_halves(s), c, rows, i);
     if (!s->limits && columns == PAIR) rt_activation_fused(&s->activation, c, rows * PAIR);
     for (int64_t i = 0; i < rows && !s->limits && columns < PAIR; i++)
         rt_activation_fused(&s->activation, c + i * PAIR, columns);
-    for (int i = 0; i < columns_of(s, pair); i++) leave_all(&to, c, rows, i);
+    for (int i = 0; i < columns_of(s, pair); i++) leave_all(&to, are_halves(s), c, rows, i);
 }
 
 /* What the digits of a tile lack in a block. */
@@ -445,7 +485,8 @@ static void run_block(const fixed_job *job, const fixed_band *band, int64_t pair
     const char *weights = job->weights + weights_at(s, pair, block);
     const int64_t steps = first_step(s, block + 1) - first_step(s, block), columns = columns_of(s, pair),
                   lines = up(next->lines, up(band->tiles, TILES_TOGETHER));
-    rt_fixed_tiles tiles = {.b = weights + HEAD,
+    rt_fixed_tiles tiles = {.digits = s->digits,
+                            .b = weights + HEAD,
                             .b_scales = (const float *)(const void *)weights,
                             .b_sums = (const int32_t *)(const void *)(weights + SCALES),
                             .rows = band->each,
@@ -460,7 +501,7 @@ static void run_block(const fixed_job *job, const fixed_band *band, int64_t pair
         tiles.count = least(band->tiles - tile, TILES_TOGETHER);
         tiles.next = next->from + asked * LINE;
         tiles.lines = least(lines, next->lines - asked);
-        tiles.each = up(tiles.lines, tiles.count * steps * columns * RT_FIXED_PRODUCTS);
+        tiles.each = up(tiles.lines, tiles.count * steps * columns * rt_fixed_products(s->digits));
         const rt_fixed_result result = result_at(job, band, pair, tile);
         const bool last = block + 1 == s->blocks,
                    at_once = last && s->limits && !band->alone && is_all(band, block, tile, tiles.count);

@@ -12,6 +12,7 @@
 typedef struct rt_fixed_shape {
     /* What the kernel reads: */
     op_layout layout;
+    int digits;             /* of floats; or of halves: then rows, weights, bias and results are halves */
     int64_t images, points; /* less than 0: only a run knows how many */
     int64_t depth, columns;
     bool bias, residual;
@@ -42,9 +43,9 @@ void rt_fixed_estimate(rt_fixed_shape *shape, const rt_environment *environment,
  * take. For rows that are known. */
 void rt_fixed_settle(rt_fixed_shape *shape, const rt_environment *environment);
 
-/* Weights as the model has them: floats from one of a column to the next, from one column to the next; what all are multiplied with. */
+/* Weights as the model has them: numbers from one of a column to the next, from one column to the next; what all are multiplied with. */
 typedef struct rt_fixed_weights {
-    const float *data;
+    const void *data;
     int64_t depth, column;
     float factor;
 } rt_fixed_weights;

@@ -34,6 +34,7 @@ static bool read_shape(const op_call *call, const rt_environment *environment, r
     if (!op_shape_elements(&x->shape, &elements)) return false; /* points are no more than these */
     if (op_attribute_integer(&call->attributes, "group", 1) != 1 || !are_points(call)) return false;
     *s = (rt_fixed_shape){.layout = x->layout,
+                          .digits = RT_FIXED_DIGITS,
                           .images = x->shape.dims[0],
                           .points = 1,
                           .depth = x->shape.dims[1],

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fixed_product.c: MatMul and Gemm in float with a constant right matrix, in fixed point in tiles of bytes (fixed_bands.h), on machines that have such
- * tiles. Any number of rows runs on the same weights. Chosen by what it costs, in place of portable.packed_product.
+/* fixed_product.c: MatMul and Gemm in float and float16 with a constant right matrix, in fixed point in tiles of bytes (fixed_bands.h), on machines that have such
+ * tiles. Any number of rows runs on the same weights. Chosen by what it costs, in place of portable.packed_product
+ * and portable.packed_halves.
  */
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/fixed_bands.h"
@@ -18,12 +19,14 @@ enum {
 static bool read_shape(const op_call *call, const rt_environment *environment, rt_packed_product *product,
                        rt_fixed_shape *s) {
     if (!rt_has_wide_vectors(environment) || !rt_fixed_wanted()) return false;
-    if (!rt_packed_product_read(call, product) || product->dtype != OP_FLOAT || product->stored != OP_FLOAT ||
+    if (!rt_packed_product_read(call, product) ||
+        (product->dtype != OP_FLOAT && product->dtype != OP_FLOAT16) || product->stored != product->dtype ||
         product->columns < FEWEST_COLUMNS || product->depth < FEWEST_DEPTH)
         return false;
     if (product->bias == RT_BIAS_ONE || (product->bias == RT_BIAS_COLUMNS && product->beta != 1))
         return false;
     *s = (rt_fixed_shape){.layout = OP_LAYOUT_NHWC,
+                          .digits = product->dtype == OP_FLOAT ? RT_FIXED_DIGITS : RT_FIXED_HALF_DIGITS,
                           .images = 1,
                           .points = product->rows,
                           .depth = product->depth,

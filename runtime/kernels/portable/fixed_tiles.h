@@ -15,6 +15,9 @@
  * Eight products of digits for one of floats, each of which goes 32 times as fast as with AVX-512. One row by itself is multiplied in vectors of bytes,
  * whose sums are the same.
  *
+ * Halves (float16) are integers of 16 bits, hence two digits, all four products of which are made: what that leaves of them is small beside what is lost
+ * when results are rounded to halves.
+ *
  * Numbers of a row that are not finite become zeros. The row is told of, and their products, which are infinite or NaN, are added afterwards, one by one.
  *
  * The source of the form: Ootomo, Ozaki and Yokota, "DGEMM on Integer Matrix Multiplication Unit", 2024.
@@ -28,20 +31,33 @@
 #include <stdint.h>
 
 enum {
-    RT_FIXED_DIGITS = 3,
-    RT_FIXED_LEVELS = 4, /* powers of two whose sums are kept apart */
+    RT_FIXED_DIGITS = 3, /* of floats; and of halves: */
+    RT_FIXED_HALF_DIGITS = 2,
+    RT_FIXED_LEVELS = 4, /* powers of two whose sums are kept apart, at most */
     RT_FIXED_STEP = 64,  /* numbers of a row that are multiplied in one step */
     RT_FIXED_STEPS = 4,  /* of a block, at most */
     RT_FIXED_DEPTH = RT_FIXED_STEPS * RT_FIXED_STEP,
     RT_FIXED_ROWS = 16,    /* of a tile, at most */
     RT_FIXED_COLUMNS = 16, /* of a tile */
     RT_FIXED_PAIR = 2 * RT_FIXED_COLUMNS,
-    /* Bytes of the digits of a tile in one step, of rows and of columns: the highest digit of all, then the others. */
-    RT_FIXED_TILE_BYTES = RT_FIXED_DIGITS * 1024,
-    /* The same of one row by itself. */
-    RT_FIXED_ROW_BYTES = RT_FIXED_DIGITS * RT_FIXED_STEP,
+    RT_FIXED_DIGIT_BYTES = 1024, /* of one digit of a tile in one step */
     RT_FIXED_SUMS = RT_FIXED_LEVELS * RT_FIXED_ROWS * RT_FIXED_COLUMNS
 };
+
+/* Bytes of the digits of a tile in one step, of rows and of columns: the highest digit of all, then the others. */
+static inline int64_t rt_fixed_tile_bytes(int digits) {
+    return (int64_t)digits * RT_FIXED_DIGIT_BYTES;
+}
+
+/* The same of one row by itself. */
+static inline int64_t rt_fixed_row_bytes(int digits) {
+    return (int64_t)digits * RT_FIXED_STEP;
+}
+
+/* Products of digits for one of numbers. */
+static inline int64_t rt_fixed_products(int digits) {
+    return digits == RT_FIXED_HALF_DIGITS ? 4 : 8;
+}
 
 /* Whether this machine has such tiles; asks the system for leave to use them. Any thread. */
 bool rt_fixed_wanted(void);
@@ -52,13 +68,14 @@ void rt_fixed_end(void);
 
 /* A block of some rows. */
 typedef struct rt_fixed_rows {
-    const float *from;
+    const void *from;
+    int digits;    /* they are floats, or halves */
     int64_t step;  /* numbers from one row to the next */
     int64_t plane; /* from 16 of a row to the next 16; 16: they lie side by side */
     int64_t count; /* of rows, RT_FIXED_ROWS at most */
     int64_t depth; /* numbers of a row, RT_FIXED_DEPTH at most */
-    bool alone; /* one row, for rt_fixed_multiply_row: RT_FIXED_ROW_BYTES a step, of digits with 128 more */
-    char *to;   /* RT_FIXED_TILE_BYTES a step, aligned to 64; what no row fills becomes zeros */
+    bool alone; /* one row, for rt_fixed_multiply_row: rt_fixed_row_bytes a step, of digits with 128 more */
+    char *to;   /* rt_fixed_tile_bytes a step, aligned to 64; what no row fills becomes zeros */
     float *
         scales; /* RT_FIXED_ROWS: by which the sums of products of each row are to be multiplied, beside those of the columns */
 } rt_fixed_rows;
@@ -75,6 +92,7 @@ void rt_fixed_split_rest(const rt_fixed_rows *rows);
 /* A block of some columns, as a model has them. */
 typedef struct rt_fixed_columns {
     const float *from;
+    int digits;
     int64_t along, step; /* numbers from one of a column to the next; from one column to the next */
     int64_t count;       /* of columns, RT_FIXED_COLUMNS at most */
     int64_t depth;
@@ -82,25 +100,26 @@ typedef struct rt_fixed_columns {
 } rt_fixed_columns;
 /* Whether they are finite, and few numbers of each are zeros or much smaller than its largest, if not all are zeros. */
 bool rt_fixed_is_fit(const rt_fixed_columns *columns);
-/* Their digits, RT_FIXED_TILE_BYTES a step; and scales, RT_FIXED_COLUMNS; and sums of all digits of one place times 128, RT_FIXED_PAIR from one place to the
+/* Their digits, rt_fixed_tile_bytes a step; and scales, RT_FIXED_COLUMNS; and sums of all digits of one place times 128, RT_FIXED_PAIR from one place to the
  * next, the highest first. Into zeroed memory. */
 void rt_fixed_split_columns(const rt_fixed_columns *columns, char *to, float *scales, int32_t *sums);
 
 /* Where sums are left that are complete: with the first row, and 16 columns of one tile or two. */
 typedef struct rt_fixed_result {
-    float *y;
-    int64_t row, beside;   /* numbers from one row to the next; from one tile of columns to the next */
-    const float *bias;     /* of the columns; or NULL */
-    const float *residual; /* lies as y does; or NULL */
-    uint16_t there[2];     /* columns that are there; others become zeros, */
-    uint16_t stored[2];    /* where they are stored */
-    int64_t rows;          /* of all tiles */
+    void *y;              /* floats, or halves, as all else here */
+    int64_t row, beside;  /* numbers from one row to the next; from one tile of columns to the next */
+    const void *bias;     /* of the columns; or NULL */
+    const void *residual; /* lies as y does; or NULL */
+    uint16_t there[2];    /* columns that are there; others become zeros, */
+    uint16_t stored[2];   /* where they are stored */
+    int64_t rows;         /* of all tiles */
     bool limits;
     float low, high;
 } rt_fixed_result;
 
 /* C = A B, or C + A B: some tiles of rows, by one or two of columns, which lie after each other. */
 typedef struct rt_fixed_tiles {
+    int digits;
     const char *a, *b;     /* digits: tiles of rows lie after each other */
     const float *a_scales; /* RT_FIXED_ROWS of each tile */
     const float *b_scales;
@@ -113,12 +132,11 @@ typedef struct rt_fixed_tiles {
     bool add;
     const rt_fixed_result *result; /* C is left there instead, with all that is added; or NULL */
     int32_t *sums;                 /* memory for 2 * RT_FIXED_SUMS, aligned to 64 */
-    /* What is multiplied next, so many lines of a cache, which are asked for meanwhile, `each` at a time, RT_FIXED_PRODUCTS times a step of each
+    /* What is multiplied next, so many lines of a cache, which are asked for meanwhile, `each` at a time, rt_fixed_products times a step of each
      * tile by each. */
     const char *next;
     int64_t lines, each;
 } rt_fixed_tiles;
-enum { RT_FIXED_PRODUCTS = 8 };
 void rt_fixed_multiply(const rt_fixed_tiles *tiles);
 /* The same of one row that is alone, which asks for nothing, and is left in `c`; needs no tiles. */
 void rt_fixed_multiply_row(const rt_fixed_tiles *tiles);

@@ -82,6 +82,19 @@ rt_narrowed_16(__m512 wide) {
                   one = _mm512_or_si512(sign, _mm512_set1_epi32(0x7e00));
     return _mm256_mask_mov_epi16(halves, nan, _mm512_cvtepi32_epi16(one));
 }
+
+/* 16 floats, or 16 halves (float16) as floats; others than these lanes are zeros, and need not be there. And back, rounded once. */
+__attribute__((target("avx512f,avx512bw,avx512vl"))) static inline __attribute__((always_inline)) __m512
+rt_load_lanes_16(const void *from, __mmask16 lanes, bool halves) {
+    return halves ? _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, from))
+                  : _mm512_maskz_loadu_ps(lanes, from);
+}
+
+__attribute__((target("avx512f,avx512bw,avx512vl"))) static inline __attribute__((always_inline)) void
+rt_store_lanes_16(void *to, __mmask16 lanes, __m512 floats, bool halves) {
+    if (halves) _mm256_mask_storeu_epi16(to, lanes, _mm512_cvtps_ph(floats, RT_ROUND_HALF));
+    else _mm512_mask_storeu_ps(to, lanes, floats);
+}
 #endif
 
 #endif

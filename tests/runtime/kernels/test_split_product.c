@@ -20,7 +20,7 @@ static void test_equals_the_plain_product(void **state) {
         uint64_t seed = trial;
         const int64_t rows = random_range(&seed, 24, 150);
         application app;
-        application_draw_product(&app, rows, &seed);
+        application_draw_product(&app, OP_FLOAT, rows, &seed);
         application_check_blocks(&app, NAME, app.call.code == OP_GEMM ? "portable.gemm" : "portable.matmul",
                                  OP_LAYOUT_ROW_MAJOR, false, trial);
         application_free(&app);
