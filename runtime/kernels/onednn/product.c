@@ -91,11 +91,12 @@ static const op_call *some_rows(const op_call *call, int64_t rows, part *to) {
 }
 
 /* Reads the application; false where it is none of ours. */
-static bool read_matrices(const op_call *call, matrices *read) {
+static bool read_matrices(const op_call *call, const rt_environment *environment, matrices *read) {
     rt_activation activation;
     if (!rt_floats_known(call) || !rt_activation_read(&call->attributes, &activation)) return false;
     if (call->code == OP_MATMUL) rt_matmul_read(call, &read->product);
     else rt_gemm_read(call, &read->product);
+    rt_product_allow(&read->product, environment);
     const rt_product *product = &read->product;
     read->addend = ADDEND_NONE;
     if (product->addend) {
@@ -188,7 +189,8 @@ static bool accepts(const op_call *given, const rt_environment *environment) {
     const op_call *call = some_rows(given, BLOCK_ROWS, &some);
     matrices read;
     rt_descriptor open;
-    if (!call || !read_matrices(call, &read) || (call != given && read.addend == ADDEND_MATRIX)) return false;
+    if (!call || !read_matrices(call, environment, &read) || (call != given && read.addend == ADDEND_MATRIX))
+        return false;
     const rt_product *product = &read.product;
     const bool packed = is_packed(call, 1), scaled = is_packed(call, 2);
     for (uint32_t i = 0; i < call->input_count; i++) {
@@ -199,7 +201,8 @@ static bool accepts(const op_call *given, const rt_environment *environment) {
     }
     if (call->outputs[0].type.layout != OP_LAYOUT_ROW_MAJOR || (scaled && read.addend != ADDEND_BIAS))
         return false;
-    if (!packed && (product->alpha != 1 || product->rows < FEW_ROWS || work_of(product) < SMALL_WORK))
+    if (!packed && (product->alpha != 1 || product->rows < FEW_ROWS || rt_product_is_few(product) ||
+                    work_of(product) < SMALL_WORK))
         return false;
     if (read.addend == ADDEND_BIAS && product->beta != 1 && !scaled) return false;
     if (read.addend == ADDEND_MATRIX && product->beta == 0) return false;
@@ -213,7 +216,7 @@ static bool prefer(const op_call *given, const rt_environment *environment, rt_p
     const op_call *call = some_rows(given, BLOCK_ROWS, &some);
     matrices read;
     rt_descriptor open;
-    if (!call || !read_matrices(call, &read)) return false;
+    if (!call || !read_matrices(call, environment, &read)) return false;
     const rt_product *product = &read.product;
     const bool scale = read.addend == ADDEND_BIAS && product->beta != 1;
     if (!call->inputs[1].data || product->batch_rank != 0 || (scale && !call->inputs[2].data)) return false;
@@ -243,7 +246,7 @@ static base_status pack(const op_call *given, const rt_environment *environment,
     matrices read;
     rt_descriptor open;
     dnnl_memory_desc_t from;
-    if (!call || !read_matrices(call, &read))
+    if (!call || !read_matrices(call, environment, &read))
         return rt_onednn_fail(report, "oneDNN cannot pack input %u", input);
     if (input == 2 && read.addend == ADDEND_BIAS) {
         for (int64_t i = 0; i < read.product.columns; i++) {
@@ -298,7 +301,8 @@ static base_status prepare_block(const op_call *call, const rt_environment *envi
                                  block *rows, base_report *report) {
     matrices read;
     rt_descriptor open;
-    if (!read_matrices(call, &read) || !make_descriptor(&read, environment, is_packed(call, 1), &open)) {
+    if (!read_matrices(call, environment, &read) ||
+        !make_descriptor(&read, environment, is_packed(call, 1), &open)) {
         return rt_onednn_fail(report, "oneDNN cannot run this product on this machine");
     }
     rows->rows = read.product.rows;

@@ -43,7 +43,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     rt_product *product = BASE_NEW(arena, rt_product);
     if (!product) return base_fail_memory(report);
     rt_gemm_read(call, product);
-    product->fused = !environment->portable_only;
+    rt_product_allow(product, environment);
     prepared->state = product;
     prepared->run = run;
     prepared->scratch_bytes = rt_product_scratch(product, environment->threads);

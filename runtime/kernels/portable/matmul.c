@@ -118,7 +118,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     rt_product *product = BASE_NEW(arena, rt_product);
     if (!product) return base_fail_memory(report);
     rt_matmul_read(call, product);
-    product->fused = !environment->portable_only;
+    rt_product_allow(product, environment);
     prepared->state = product;
     prepared->run = run;
     prepared->rows = rows_of(product);
@@ -131,7 +131,7 @@ static bool adapt(const op_call *call, const rt_environment *environment, rt_pre
     rt_product *product = prepared->state;
     if (!accepts(call, environment)) return false;
     rt_matmul_read(call, product);
-    product->fused = !environment->portable_only;
+    rt_product_allow(product, environment);
     prepared->rows = rows_of(product);
     prepared->scratch_bytes = rt_product_scratch(product, environment->threads);
     return true;

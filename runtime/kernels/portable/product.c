@@ -2,6 +2,7 @@
 /* product.c: stacks of matrix products in every numeric type; see product.h. */
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product_blocks.h"
+#include "runtime/kernels/portable/few_rows.h"
 #include "runtime/kernels/portable/turn.h"
 #include "runtime/kernels/portable/wide_tiles.h"
 #include <string.h>
@@ -12,7 +13,9 @@ enum {
     TOGETHER = 32,       /* products whose right matrices are read row by row in turn */
     LINE = 16,           /* floats of a line of the cache */
     ASK_AHEAD = 4,       /* rows of a quarter */
-    FEW_DOTS = 256       /* fewer short sums are not worth panels */
+    FEW_DEPTH = 64,      /* of a few rows: shorter sums are not worth making them one */
+    FEW_DOTS = 256,      /* fewer short sums are not worth panels */
+    FEW_WORK = 4 * RT_PARALLEL_WORK /* of a few rows, which go fast: less is done by one thread */
 };
 
 #define LOAD(dtype, type)                                                                                    \
@@ -330,6 +333,38 @@ static bool is_thin(const rt_product *product) {
            (product->b_column == 1 || (product->b_depth == 1 && product->a_depth == 1));
 }
 
+void rt_product_allow(rt_product *product, const rt_environment *environment) {
+    product->fused = !environment->portable_only;
+    product->few = product->fused && rt_few_rows_here();
+}
+
+bool rt_product_is_few(const rt_product *product) {
+    return product->few && product->dtype == OP_FLOAT && product->rows >= THIN_ROWS &&
+           product->rows <= RT_FEW_ROWS && !rt_product_is_column(product) &&
+           (product->b_column == 1 ||
+            (product->b_depth == 1 && product->a_depth == 1 && product->depth >= FEW_DEPTH));
+}
+
+/* Some columns of the product of a few rows. */
+static void multiply_few(const product_job *job, int64_t batch, int64_t column, int64_t columns) {
+    const rt_product *product = job->product;
+    const int64_t line = batch * product->rows;
+    float *y = (float *)job->y + line * product->columns + column;
+    rt_few_rows_run(&(rt_few_rows){.rows = product->rows,
+                                   .columns = columns,
+                                   .depth = product->depth,
+                                   .a = left_matrix(job, batch),
+                                   .a_row = product->a_row,
+                                   .a_depth = product->a_depth,
+                                   .b = right_matrix(job, batch) + column * product->b_column,
+                                   .b_depth = product->b_depth,
+                                   .b_column = product->b_column,
+                                   .y = y,
+                                   .y_row = product->columns});
+    for (int64_t i = 0; i < product->rows; i++)
+        finish_floats(job, line + i, column, columns, y + i * product->columns);
+}
+
 /* Whether the right matrices lie between each other's rows, as the heads of a cache do that grows by positions. */
 static bool is_interleaved(const rt_product *product) {
     const int64_t row = product->b_column == 1 ? product->b_depth : product->b_column;
@@ -430,6 +465,8 @@ static void run_member(void *context, int member, int members) {
                 .columns = columns});
         } else if (product->dtype != OP_FLOAT) {
             multiply_elements(job, batch, row, rows, column, columns);
+        } else if (rt_product_is_few(product)) {
+            multiply_few(job, batch, column, columns);
         } else if (is_thin(product)) {
             multiply_thin(job, batch, batch + 1, column, columns);
         } else if (rt_product_is_column(product)) {
@@ -445,7 +482,8 @@ static void run_member(void *context, int member, int members) {
 
 size_t rt_product_scratch(const rt_product *product, int threads) {
     if (in_blocks(product)) return (size_t)threads * rt_product_block_bytes(product);
-    return product->dtype == OP_FLOAT && !is_thin(product) && !rt_product_is_column(product)
+    return product->dtype == OP_FLOAT && !is_thin(product) && !rt_product_is_few(product) &&
+                   !rt_product_is_column(product)
                ? (size_t)threads * rt_block_bytes(product->depth, product->columns)
                : 0;
 }
@@ -470,9 +508,9 @@ void rt_product_run(const rt_product *product, int threads, const void *a, const
         rt_team_run(work < RT_PARALLEL_WORK ? 1 : threads, multiply_interleaved, &job);
         return;
     }
-    job.columns_each = thin                 ? THIN_COLUMNS
-                       : in_blocks(product) ? rt_product_block_columns(product)
-                                            : RT_BLOCK_COLUMNS;
+    job.columns_each = thin || rt_product_is_few(product) ? THIN_COLUMNS
+                       : in_blocks(product)               ? rt_product_block_columns(product)
+                                                          : RT_BLOCK_COLUMNS;
     const bool few = job.columns_each > RT_BLOCK_COLUMNS;
     if (few && product->columns < threads * job.columns_each) {
         job.columns_each = ((product->columns + threads - 1) / threads + 63) / 64 * 64;
@@ -483,7 +521,8 @@ void rt_product_run(const rt_product *product, int threads, const void *a, const
     const int64_t wanted = few || parts >= threads ? 1 : threads;
     job.rows_each = ((product->rows + wanted - 1) / wanted + 7) / 8 * 8;
     job.row_parts = (product->rows + job.rows_each - 1) / job.rows_each;
-    rt_team_run(work < RT_PARALLEL_WORK ? 1 : threads, run_member, &job);
+    const double shared = rt_product_is_few(product) ? FEW_WORK : RT_PARALLEL_WORK;
+    rt_team_run(work < shared ? 1 : threads, run_member, &job);
 }
 
 /* ---- rows by themselves --------------------------------------------------------------------------------- */

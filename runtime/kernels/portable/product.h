@@ -70,6 +70,7 @@ typedef struct rt_product {
     double alpha, beta;
     rt_activation activation;
     bool fused; /* rt_tiles.fused */
+    bool few;   /* a few rows may be multiplied with the right matrix where it lies, as few_rows.h has it */
     bool part;  /* of a product with more columns: sums are in that one's order, even of one column */
 } rt_product;
 
@@ -77,6 +78,12 @@ typedef struct rt_product {
  * matrix is read as one tall product. */
 void rt_matmul_read(const op_call *call, rt_product *product);
 void rt_gemm_read(const op_call *call, rt_product *product);
+
+/* How a product of MatMul or Gemm may be computed on this machine. */
+void rt_product_allow(rt_product *product, const rt_environment *environment);
+
+/* So many rows that the right matrix is read once for all of them, where it lies (few_rows.h): oneDNN, which copies it, is slower for the most part. */
+bool rt_product_is_few(const rt_product *product);
 
 /* A matrix, or a stack of them, times one column, in float, which is bound by reading the matrix. */
 bool rt_product_is_column(const rt_product *product);
