@@ -61,7 +61,9 @@ AVX512 ALWAYS void run_columns(const rt_few_rows *of, int rows) {
         add_columns(of, column, wide * LANES, rows, wide, true);
     for (; column + rest * LANES <= of->columns; column += rest * LANES)
         add_columns(of, column, rest * LANES, rows, rest, true);
-    if (column < of->columns) add_columns(of, column, of->columns - column, rows, rest, false);
+    const int64_t left = of->columns - column;
+    if (left > LANES) add_columns(of, column, left, rows, rest, false);
+    else if (left > 0) add_columns(of, column, left, rows, 1, false);
 }
 
 /* ---- rows of the matrix side by side -------------------------------------------------------------------- */
