@@ -147,8 +147,6 @@ static void emit_choices(emit_buffer *json, const pass_memory *memory) {
 /* The node's weights are packed in fewer bits than floats have, and lose nothing. */
 static bool read_lossless(const ir_node *node, emit_weights *of) {
     if (!node || !op_attribute_find(&node->attributes, "ouro.weights_bits")) return false;
-    if (!node->kernel || strcmp(node->kernel, "portable.compressed_product") != 0)
-        return false; /* another kernel was chosen after all */
     const op_type *type = &ir_input(node, 1)->type;
     int64_t count = 0;
     (void)op_shape_elements(&type->shape, &count);

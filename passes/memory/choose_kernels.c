@@ -491,6 +491,9 @@ static base_status carry_out(chooser *c, const candidate *chosen) {
                            .as.integer = chosen->cost.blocks};
     if (chosen->cost.blocks && !ir_attribute_set(c->context->module, &node->attributes, &blocks))
         return base_fail_memory(report);
+    /* It asked for another kernel, and tells how many bits weights have there (compress_weights.c). */
+    if (!ir_attribute_remove(c->context->module, &node->attributes, "ouro.weights_bits"))
+        return base_fail_memory(report);
     if (!chosen->open) { /* where extents are open, a run takes what it needs */
         node->scratch_bytes = chosen->cost.scratch_bytes;
         if (!set_scratch(memory, chosen)) return base_fail_memory(report);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* product.c: stacks of matrix products in every numeric type; see product.h. */
+#include "runtime/kernels/portable/few_rows.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product_blocks.h"
-#include "runtime/kernels/portable/few_rows.h"
 #include "runtime/kernels/portable/turn.h"
 #include "runtime/kernels/portable/wide_tiles.h"
 #include <string.h>
