@@ -474,7 +474,7 @@ static void add_lack(const fixed_job *job, const fixed_band *band, int64_t block
         if (!lack) continue;
         const rt_fixed_rows rows = rows_at(job, band, block, first + i);
         if (lack & RT_FIXED_COARSE) add_rest(band, &rows, &tiles);
-        if (lack & RT_FIXED_NOT_FINITE) rt_fixed_add_infinite(&rows, &tiles, columns);
+        if (lack & RT_FIXED_INFINITE) rt_fixed_add_infinite(&rows, &tiles, columns);
     }
 }
 

@@ -70,6 +70,7 @@ static inline fixed_scale scale_of(float largest, int digits) {
     enum { BIAS = 127, MANTISSA = 23 };
     const int half = 8 * (digits - 1);
     if (largest == 0) return (fixed_scale){0, 0};
+    if (isnan(largest)) return (fixed_scale){0, NAN};
     int exponent = (int)(bits_of(largest * MARGIN) >> MANTISSA) - BIAS;
     if (exponent < LEAST_EXPONENT) exponent = LEAST_EXPONENT;
     return (fixed_scale){power_of_two(top_bit(digits) - exponent),
@@ -141,7 +142,7 @@ void rt_fixed_split_columns(const rt_fixed_columns *columns, char *to, float *sc
     }
 }
 
-/* ---- what is not finite -------------------------------------------------------------------------------- */
+/* ---- infinities ---------------------------------------------------------------------------------------- */
 
 static float row_number(const rt_fixed_rows *rows, int64_t row, int64_t k) {
     enum { LANES = 16 };
@@ -170,14 +171,21 @@ static void add_products_of(float number, int64_t k, const rt_fixed_tiles *tiles
     }
 }
 
+static bool all_are_nan(const float *c, int64_t columns) {
+    for (int64_t j = 0; j < columns; j++)
+        if (!isnan(c[j])) return false;
+    return true;
+}
+
 void rt_fixed_add_infinite(const rt_fixed_rows *rows, const rt_fixed_tiles *tiles, int64_t columns) {
     for (int64_t i = 0; i < rows->count; i++) {
-        bool done = false; /* all are NaN */
+        float *c = tiles->c + i * RT_FIXED_PAIR;
+        bool done = all_are_nan(c, columns);
         for (int64_t k = 0; k < rows->depth && !done; k++) {
             const float number = row_number(rows, i, k);
             if (is_finite(number)) continue;
-            add_products_of(number, k, tiles, columns, tiles->c + i * RT_FIXED_PAIR);
-            done = isnan(number);
+            add_products_of(number, k, tiles, columns, c);
+            done = all_are_nan(c, columns);
         }
     }
 }
@@ -332,10 +340,10 @@ WITH_FIXED_TILES ALWAYS int split(const rt_fixed_rows *rows, int digits, bool re
     for (int64_t i = 0; i < rows->count; i++) {
         one_row row = {(const char *)rows->from + i * rows->step * bytes, rows->plane * bytes, rows->depth};
         float largest = row_largest(&row, digits);
-        if (!is_finite(largest)) {
+        if (isinf(largest)) { /* and there is no NaN, whose bits would be larger */
             row = finite_row(&row, digits, numbers);
             largest = row_largest(&row, digits);
-            lack |= RT_FIXED_NOT_FINITE;
+            lack |= RT_FIXED_INFINITE;
         }
         const fixed_scale scale = scale_of(largest, digits);
         const bool coarse = scale.up > 0 && is_coarse(&row, largest, digits), all = !rests || coarse;

@@ -18,7 +18,8 @@
  * Halves (float16) are integers of 16 bits, hence two digits, all four products of which are made: what that leaves of them is small beside what is lost
  * when results are rounded to halves.
  *
- * Numbers of a row that are not finite become zeros. The row is told of, and their products, which are infinite or NaN, are added afterwards, one by one.
+ * A block of a row with a NaN gives NaN. Infinities of other rows become zeros. The row is told of, and their products, which are infinite or NaN, are
+ * added afterwards, one by one.
  *
  * The source of the form: Ootomo, Ozaki and Yokota, "DGEMM on Integer Matrix Multiplication Unit", 2024.
  *
@@ -81,8 +82,8 @@ typedef struct rt_fixed_rows {
 } rt_fixed_rows;
 /* What is to be added to the products of some rows: */
 enum {
-    RT_FIXED_COARSE = 1,    /* one of them is coarse */
-    RT_FIXED_NOT_FINITE = 2 /* one of them has numbers that are not finite */
+    RT_FIXED_COARSE = 1,  /* one of them is coarse */
+    RT_FIXED_INFINITE = 2 /* one of them has infinities, and no NaN */
 };
 /* Digits and scales of the rows; says what these lack. */
 int rt_fixed_split_rows(const rt_fixed_rows *rows);
@@ -140,7 +141,7 @@ typedef struct rt_fixed_tiles {
 void rt_fixed_multiply(const rt_fixed_tiles *tiles);
 /* The same of one row that is alone, which asks for nothing, and is left in `c`; needs no tiles. */
 void rt_fixed_multiply_row(const rt_fixed_tiles *tiles);
-/* Adds the products of the numbers of `rows` that are not finite with `columns` columns, whose digits are tiles->b, to the first tile of tiles->c. A weight
+/* Adds the products of the infinities of `rows` with `columns` columns, whose digits are tiles->b, to the first tile of tiles->c. A weight
  * counts as zero where all of its digits are. */
 void rt_fixed_add_infinite(const rt_fixed_rows *rows, const rt_fixed_tiles *tiles, int64_t columns);
 
