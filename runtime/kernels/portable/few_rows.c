@@ -16,10 +16,6 @@ enum {
     AHEAD = 8  /* rows of the matrix */
 };
 
-bool rt_few_rows_here(void) {
-    return __builtin_cpu_supports("avx512f");
-}
-
 static inline int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -68,20 +64,16 @@ AVX512 ALWAYS void run_columns(const rt_few_rows *of, int rows) {
 
 /* ---- rows of the matrix side by side -------------------------------------------------------------------- */
 
-/* The sums of the lanes of sixteen vectors, in their order. */
+/* The sums of the lanes of sixteen vectors, in their order: as rt_sums_of_16, of vectors that stay in registers. */
 AVX512 ALWAYS __m512 sums_of(const __m512 *sums) {
     __m512 pairs[8], fours[4], eights[2];
     _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) pairs[i] =
-        _mm512_unpacklo_ps(sums[2 * i], sums[2 * i + 1]) + _mm512_unpackhi_ps(sums[2 * i], sums[2 * i + 1]);
-    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {
-        const __m512d left = (__m512d)pairs[2 * i], right = (__m512d)pairs[2 * i + 1];
-        fours[i] = (__m512)_mm512_unpacklo_pd(left, right) + (__m512)_mm512_unpackhi_pd(left, right);
-    }
+        RT_PAIRS_OF(_mm512_add_ps, sums[2 * i], sums[2 * i + 1]);
+    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) fours[i] =
+        RT_ONES_OF(_mm512_add_ps, pairs[2 * i], pairs[2 * i + 1]);
     _Pragma("GCC unroll 2") for (int i = 0; i < 2; i++) eights[i] =
-        _mm512_shuffle_f32x4(fours[2 * i], fours[2 * i + 1], 0x88) +
-        _mm512_shuffle_f32x4(fours[2 * i], fours[2 * i + 1], 0xDD);
-    return _mm512_shuffle_f32x4(eights[0], eights[1], 0x88) +
-           _mm512_shuffle_f32x4(eights[0], eights[1], 0xDD);
+        RT_QUARTERS_OF(_mm512_add_ps, fours[2 * i], fours[2 * i + 1]);
+    return RT_QUARTERS_OF(_mm512_add_ps, eights[0], eights[1]);
 }
 
 /* 16 of the depth, of which these are there. */
@@ -153,10 +145,6 @@ AVX512 void rt_few_rows_run(const rt_few_rows *of) {
 }
 
 #else
-
-bool rt_few_rows_here(void) {
-    return false;
-}
 
 void rt_few_rows_run(const rt_few_rows *of) {
     (void)of;

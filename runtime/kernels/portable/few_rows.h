@@ -5,7 +5,6 @@
 #ifndef OURO_FEW_ROWS_H
 #define OURO_FEW_ROWS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 enum { RT_FEW_ROWS = 8 }; /* at most */
@@ -21,11 +20,8 @@ typedef struct rt_few_rows {
     int64_t y_row;
 } rt_few_rows;
 
-/* Whether the machine has such vectors. */
-bool rt_few_rows_here(void);
-
-/* An element is the same whatever columns it is computed with: the sum along the depth, or 16 interleaved ones, which are then added. Each product and its
- * addition are rounded once. */
+/* For machines that have such vectors (rt_has_wide_vectors). An element is the same whatever columns it is computed with: the sum along the depth, or 16
+ * interleaved ones, which are then added. Each product and its addition are rounded once. */
 void rt_few_rows_run(const rt_few_rows *product);
 
 #endif

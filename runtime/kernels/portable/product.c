@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* product.c: stacks of matrix products in every numeric type; see product.h. */
+#include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/few_rows.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product_blocks.h"
@@ -335,7 +336,7 @@ static bool is_thin(const rt_product *product) {
 
 void rt_product_allow(rt_product *product, const rt_environment *environment) {
     product->fused = !environment->portable_only;
-    product->few = product->fused && rt_few_rows_here();
+    product->few = rt_has_wide_vectors(environment);
 }
 
 bool rt_product_is_few(const rt_product *product) {

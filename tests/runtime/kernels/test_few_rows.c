@@ -61,7 +61,7 @@ static void check_product(int64_t rows, int64_t depth, int64_t columns, bool tur
 static void test_every_extent(void **state) {
     (void)state;
     uint64_t seed = 1;
-    if (!rt_few_rows_here()) skip();
+    if (!application_machine_is_wide()) skip();
     for (int64_t rows = 1; rows <= RT_FEW_ROWS; rows++) {
         for (uint64_t trial = 0; trial < support_share(60); trial++) {
             const int64_t depth = random_range(&seed, 0, MOST_DEPTH),
@@ -107,7 +107,7 @@ static op_tensor run_here(application *app, const rt_kernel *kernel, int threads
 
 static void test_products(void **state) {
     (void)state;
-    if (!rt_few_rows_here()) skip();
+    if (!application_machine_is_wide()) skip();
     for (uint64_t trial = 1; trial <= support_share(30); trial++) {
         uint64_t seed = trial;
         const bool turned = trial % 2, stack = trial % 3 == 0;
