@@ -6,7 +6,6 @@
 #include "runtime/executor.h"
 #include "runtime/kernels/portable/fixed_tiles.h"
 #include "runtime/kernels/portable/split_tiles.h"
-#include "tests/support/allocations.h"
 #include "tests/support/application.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
@@ -114,14 +113,6 @@ static void expect_as_known(const support_session *open, const float *x, const e
     support_session_close(&known);
 }
 
-static void expect_no_allocations(const support_session *open) {
-    if (!allocations_are_counted()) return;
-    assert_int_equal(ouro_session_run(open->session, NULL), OURO_OK);
-    const size_t before = allocations_count();
-    assert_int_equal(ouro_session_run(open->session, NULL), OURO_OK);
-    assert_int_equal(allocations_count() - before, 0);
-}
-
 static void expect_examples(const extents *open_extents, const example *examples, size_t count) {
     static float x[MOST_IMAGES * CHANNELS * MOST_POINTS];
     uint64_t seed = 7;
@@ -139,7 +130,7 @@ static void expect_examples(const extents *open_extents, const example *examples
         if (application_machine_is_wide())
             assert_int_equal(support_count_kernel(open.session->of, "portable.few_filters"), 1);
         for (size_t i = 0; i < count; i++) expect_as_known(&open, x, &examples[i], threads);
-        expect_no_allocations(&open);
+        support_expect_no_allocations(&open);
         support_session_close(&open);
     }
 }

@@ -4,7 +4,6 @@
  */
 #include "runtime/kernels/portable/fixed_tiles.h"
 #include "runtime/executor.h"
-#include "tests/support/allocations.h"
 #include "tests/support/application.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
@@ -98,14 +97,6 @@ static void expect_as_known(const support_session *open, const precision *of, co
     support_session_close(&known);
 }
 
-static void expect_no_allocations(const support_session *open) {
-    if (!allocations_are_counted()) return;
-    assert_int_equal(ouro_session_run(open->session, NULL), OURO_OK);
-    const size_t before = allocations_count();
-    assert_int_equal(ouro_session_run(open->session, NULL), OURO_OK);
-    assert_int_equal(allocations_count() - before, 0);
-}
-
 static void rows_may_be_any_number(void **state) {
     (void)state;
     static float x[MOST_ROWS * DEPTH];
@@ -121,7 +112,7 @@ static void rows_may_be_any_number(void **state) {
                          rt_fixed_wanted() ? 2 : 0);
         for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
             expect_as_known(&open, of, x, numbers[i], threads);
-        expect_no_allocations(&open);
+        support_expect_no_allocations(&open);
         support_session_close(&open);
     }
 }

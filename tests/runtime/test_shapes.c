@@ -405,14 +405,6 @@ static void expect_as_known(support_session *open, const float *x, int n, int he
     support_session_close(&known);
 }
 
-static void expect_no_allocations(support_session *open) {
-    if (!allocations_are_counted()) return;
-    assert_int_equal(ouro_session_run(open->session, NULL), OURO_OK);
-    const size_t before = allocations_count();
-    assert_int_equal(ouro_session_run(open->session, NULL), OURO_OK);
-    assert_int_equal(allocations_count() - before, 0);
-}
-
 static const char *const number_open = "  symbol N\n", *const extents_open = "  symbol H\n  symbol W\n",
                          *const all_open = "  symbol N\n  symbol H\n  symbol W\n";
 
@@ -426,7 +418,7 @@ static void images_may_be_any_number(void **state) {
         support_session_open_on(&open, images_text(number_open, "N", "9", "9"), form % 2, 1 + form / 2);
         for (int round = 0; round < 8; round++) /* none, too */
             expect_as_known(&open, x, (round * 3 + 1) % 6, EXTENT, EXTENT);
-        expect_no_allocations(&open);
+        support_expect_no_allocations(&open);
         support_session_close(&open);
     }
 }
@@ -445,7 +437,7 @@ static void images_may_have_any_extents(void **state) {
             const int height = 3 + 2 * (round * 7 % 10), width = 3 + 2 * (round * 3 % 10);
             expect_as_known(&open, x, number ? round % 4 : 2, height, width);
         }
-        expect_no_allocations(&open);
+        support_expect_no_allocations(&open);
         support_session_close(&open);
     }
 }
@@ -492,7 +484,7 @@ static void kernels_are_chosen_for_open_images(void **state) {
             expect_as_known(&open, x, (round * 3 + 1) % (LARGE + 1), extent,
                             number ? WIDE : WIDE - extent / 4 * 2);
         }
-        expect_no_allocations(&open);
+        support_expect_no_allocations(&open);
         support_session_close(&open);
     }
 }
@@ -549,7 +541,7 @@ static void kernels_are_chosen_for_open_images_in_loops(void **state) {
             for (size_t i = 0; i < count; i++) assert_true(fabsf(got[i] - want[i]) <= 1e-4f);
             support_session_close(&known);
         }
-        expect_no_allocations(&open);
+        support_expect_no_allocations(&open);
         support_session_close(&open);
     }
 }

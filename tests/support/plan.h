@@ -37,6 +37,9 @@ void support_run(const support_session *on);
 /* The output after a run; its size must be `bytes`. */
 const void *support_output(const support_session *on, size_t index, size_t bytes);
 
+/* Runs twice, and fails the test where the second run allocates, if allocations are counted (allocations.h). */
+void support_expect_no_allocations(const support_session *on);
+
 /* How many nodes of the plan run on the kernel of this name. */
 size_t support_count_kernel(const plan *of, const char *kernel);
 /* This machine is fast with panels of weights, so that some kernels want them. */
