@@ -214,26 +214,6 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
     return BASE_OK;
 }
 
-/* Reshape and its like only change what the bytes are called. */
-static bool share_bytes(ouro_session *session, const rt_step *step) {
-    const plan *of = session->of;
-    const plan_node *node = &of->nodes[step->node];
-    uint32_t from = of->tensor_ids[node->inputs], to = of->tensor_ids[node->outputs];
-    const op_call *call = &((const rt_dynamic *)step->detail)->call;
-    if (op_schema_of(call->code)->view != OP_VIEW_SAME || from == PLAN_ABSENT || to == PLAN_ABSENT)
-        return false;
-    if (session->run.buffers[from] && session->run.buffers[from]->reserved)
-        return false; /* it goes with its reader */
-    if (!session->code.dynamic[to] || !(session->run.buffers[from] || rt_value_is_lasting(session, from)) ||
-        call->inputs[0].type.layout != OP_LAYOUT_ROW_MAJOR ||
-        call->inputs[0].bytes != call->outputs[0].bytes) {
-        return false;
-    }
-    rt_value_set(session, to, &call->outputs[0].type, session->run.tensors[from].data, call->outputs[0].bytes,
-                 session->run.buffers[from]);
-    return true;
-}
-
 /* ---- growing -------------------------------------------------------------------------------------------- */
 
 /* The values that a Concat appends to its first one: how many bytes; false where they do not lie after it. */
@@ -415,7 +395,7 @@ static base_status settle(ouro_session *session, const rt_step *step, bool *done
         if (status == BASE_OK) status = settle_types(session, step);
         if (status != BASE_OK) return status;
     }
-    if (share_bytes(session, step)) {
+    if (rt_views_share(session, step)) {
         *done = true;
         detail->settled = is_settled_now(detail);
         return BASE_OK;
@@ -488,7 +468,7 @@ bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step
         detail->grows = rt_states_grows(session, session->of->tensor_ids[node->inputs],
                                         session->of->tensor_ids[node->outputs]);
     if (!make_deciding(session, node, detail)) return false;
-    if (op_schema_of(detail->call.code)->view == OP_VIEW_SAME) { /* it need not come to be prepared */
+    if (rt_views_may_share(detail->call.code)) { /* it need not come to be prepared */
         detail->follows = true;
         for (uint32_t i = 1; i < detail->call.input_count; i++)
             detail->follows &= is_constant(session, session->of->tensor_ids[node->inputs + i]);

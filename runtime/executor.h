@@ -18,9 +18,11 @@
  * - spill.c: the spill file
  * - states.c: what is kept from run to run
  * - state_calls.c: the caller's calls on it
+ * - views.c: values that are bytes of others
  * - shapes.c: offsets for the shapes of a run
- * - prepare.c: what a run needs, before it happens
+ * - shape_survey.c: what follows from these, who shares whose bytes
  * - shape_places.c: what these are, without a run
+ * - prepare.c: what a run needs, before it happens
  * - sequence.c: sequences, optionals and maps, and nodes on them
  * - shadow.c: shadow execution
  *
@@ -32,6 +34,7 @@
 #ifndef OURO_EXECUTOR_H
 #define OURO_EXECUTOR_H
 
+#include "ir/operators/range.h"
 #include "runtime/allocators/allocator.h"
 #include "runtime/kernels/table.h"
 #include "runtime/session.h"
@@ -300,6 +303,11 @@ typedef struct rt_planned {
     size_t bytes;
     rt_binding *output; /* that the tensor is, made by a node of the main graph; NULL: none */
     rt_buffer buffer;   /* the value's, while it is there */
+    /* Of the shapes of this run: it is a part of an output, from byte `at` of `whole` bytes (NULL: of none); it may be bytes of
+     * the value that it is cut from. */
+    const rt_binding *part_of;
+    size_t at, whole;
+    bool shares;
 } rt_planned;
 
 /* What runs, and on what: made with the session, the same in all its runs, but for the pointers that `patches` names. */
@@ -675,6 +683,14 @@ base_status rt_value_put(ouro_session *session, uint32_t id, const op_tensor *va
 bool rt_value_is_lasting(const ouro_session *session, uint32_t id);
 /* The tensor is not what was planned. */
 base_status rt_value_fail(ouro_session *session, uint32_t id, const op_type *actual);
+
+/* views.c */
+/* Outputs of such an operator can be bytes of its first input. */
+bool rt_views_may_share(op_code code);
+/* Which bytes of the first input the output is, of a call whose types are known; false: of none together. */
+bool rt_views_range(const op_call *call, uint32_t output, op_range *range);
+/* The outputs of a dynamic step that is inferred become bytes of its first input, where they may. */
+bool rt_views_share(ouro_session *session, const rt_step *step);
 
 /* dynamic.c */
 bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step);

@@ -9,6 +9,7 @@
  */
 #include "runtime/executor.h"
 #include "passes/planners/planners.h"
+#include "runtime/shape_survey.h"
 #include <string.h>
 
 enum { KEPT_PLANS = 8 };
@@ -20,11 +21,20 @@ typedef struct placement {
     uint64_t first, last; /* steps of the main graph, last inclusive */
 } placement;
 
+/* A tensor that lies within a placement: it is made there, as a part of what others are put together to, or is cut from it. */
+typedef struct part {
+    uint32_t tensor;
+    size_t placement; /* which */
+    size_t at, bytes;
+    bool cut;
+} part;
+
 /* Offsets for one choice of the dynamic dimensions. */
 typedef struct shape_plan {
     int64_t *extents;      /* all dimensions of the dynamic inputs, one input after another */
     placement *placements; /* by tensor id */
-    size_t placement_count, bytes;
+    part *parts;
+    size_t placement_count, part_count, bytes;
     base_arena arena;
     uint64_t used; /* when it was used last */
 } shape_plan;
@@ -39,121 +49,6 @@ struct rt_shapes {
     size_t capacity;
     bool given; /* the memory is the caller's */
 };
-
-/* ---- what may have an offset --------------------------------------------------------------------------- */
-
-/* The root whose bytes a tensor shares (Reshape and its like), and what is known of the tensor. */
-typedef struct knowledge {
-    op_tensor value; /* the type, and symbolic values; data of constants */
-    uint32_t root;
-    bool excluded; /* handed on by reference to what lives longer: by loops, branches, sequences */
-    uint64_t first, last;
-} knowledge;
-
-typedef struct survey {
-    const ouro_session *session;
-    const plan *of;
-    base_arena *arena;
-    knowledge *tensors;
-} survey;
-
-static void exclude(survey *s, uint64_t list, uint64_t count) {
-    for (uint64_t i = 0; i < count; i++) {
-        uint32_t id = s->of->tensor_ids[list + i];
-        if (id != PLAN_ABSENT) s->tensors[id].excluded = true;
-    }
-}
-
-static void begin_survey(survey *s) {
-    const plan *of = s->of;
-    for (uint32_t id = 0; id < of->header->tensors.count; id++) {
-        knowledge *k = &s->tensors[id];
-        k->root = id;
-        k->first = k->last = UINT64_MAX;
-        k->value = s->session->run.tensors[id];
-        k->value.symbolic = NULL;
-        bool constant =
-            of->tensors[id].address.space == MEMORY_CONSTANT && of->tensors[id].dtype != OP_STRING;
-        if (!constant) k->value.data = NULL;
-        /* Dynamic inputs are as they are bound; all else is as the plan has it until it is inferred. */
-        if (of->tensors[id].address.space != MEMORY_INPUT) plan_tensor_type(of, id, &k->value.type);
-    }
-    for (uint64_t i = 0; i < of->header->states.count; i++) {
-        const rt_kept *kept = &s->session->states.kept[i];
-        knowledge *parameter = &s->tensors[of->states[i].parameter];
-        if (!kept->dynamic) continue;
-        /* As large as it may come to be, so that one plan serves all runs. */
-        parameter->value.type = kept->type;
-        if (kept->axis >= 0 && of->states[i].bound)
-            parameter->value.type.shape.dims[kept->axis] = (int64_t)of->states[i].bound;
-        s->tensors[of->states[i].result].excluded = true; /* it outlives the run */
-    }
-    for (uint64_t n = 0; n < of->header->nodes.count; n++) {
-        const plan_node *node = &of->nodes[n];
-        if (!(op_schema_of(plan_node_code(of, node))->flags & OP_FLAG_GRAPHS) &&
-            !rt_sequence_is_node(of, node))
-            continue;
-        exclude(s, node->inputs, node->input_count);
-        exclude(s, node->outputs, node->output_count);
-    }
-    for (uint64_t g = 1; g < of->header->graphs.count; g++)
-        exclude(s, of->graphs[g].results, of->graphs[g].result_count);
-}
-
-/* Types of the outputs of one node, as far as they follow without data. */
-static bool infer_node(survey *s, const plan_node *node, op_code code) {
-    op_call call = {.code = code,
-                    .input_count = (uint32_t)node->input_count,
-                    .output_count = (uint32_t)node->output_count,
-                    .arena = s->arena};
-    op_tensor *inputs = BASE_ARRAY(s->arena, op_tensor, call.input_count);
-    call.outputs = BASE_ARRAY(s->arena, op_tensor, call.output_count);
-    call.inputs = inputs;
-    if (!inputs || !call.outputs || !plan_node_attributes(s->of, node, s->arena, &call.attributes))
-        return false;
-    for (uint32_t i = 0; i < call.input_count; i++) {
-        uint32_t id = s->of->tensor_ids[node->inputs + i];
-        if (id != PLAN_ABSENT) inputs[i] = s->tensors[id].value;
-    }
-    base_report ignored = {0};
-    if (op_infer(&call, &ignored) != BASE_OK) return true; /* the run will say what is wrong */
-    for (uint32_t i = 0; i < call.output_count; i++) {
-        uint32_t id = s->of->tensor_ids[node->outputs + i];
-        if (id == PLAN_ABSENT) continue;
-        op_layout layout = s->tensors[id].value.type.layout;
-        s->tensors[id].value = call.outputs[i];
-        s->tensors[id].value.type.layout = layout;
-    }
-    return true;
-}
-
-/* Where the executor lets the output have the bytes of the input (dynamic.c), they have one offset. */
-static void share_root(survey *s, const plan_node *node) {
-    uint32_t from = s->of->tensor_ids[node->inputs], to = s->of->tensor_ids[node->outputs];
-    if (from == PLAN_ABSENT || to == PLAN_ABSENT) return;
-    if (s->session->code.dynamic[from] || rt_value_is_lasting(s->session, from))
-        s->tensors[to].root = s->tensors[from].root;
-}
-
-/* The steps in which each tensor is made and read last. */
-static bool survey_graph(survey *s) {
-    const plan *of = s->of;
-    const plan_graph *graph = &of->graphs[0];
-    for (uint64_t n = graph->nodes; n < graph->nodes + graph->node_count; n++) {
-        const plan_node *node = &of->nodes[n];
-        const rt_step *step = s->session->code.steps[n];
-        op_code code = plan_node_code(of, node);
-        bool plain = !(op_schema_of(code)->flags & OP_FLAG_GRAPHS) && !rt_sequence_is_node(of, node);
-        if (plain && !infer_node(s, node, code)) return false;
-        for (uint64_t i = 0; i < node->output_count; i++) {
-            uint32_t id = of->tensor_ids[node->outputs + i];
-            if (id != PLAN_ABSENT) s->tensors[id].first = n;
-        }
-        if (plain && op_schema_of(code)->view == OP_VIEW_SAME) share_root(s, node);
-        for (uint32_t i = 0; step && i < step->release_count; i++) s->tensors[step->released[i]].last = n;
-    }
-    return true;
-}
 
 /* ---- placements ---------------------------------------------------------------------------------------- */
 
@@ -180,40 +75,44 @@ static bool assign_offsets(const plan *of, shape_plan *made, base_arena *scratch
     return true;
 }
 
-static bool collect_placements(const survey *s, shape_plan *made) {
-    const plan_header *header = s->of->header;
-    made->placements = BASE_ARRAY(&made->arena, placement, (size_t)header->tensors.count);
-    if (!made->placements) return false;
-    for (uint32_t id = 0; id < header->tensors.count; id++) {
-        const knowledge *k = &s->tensors[id];
-        placement own = {.tensor = id, .first = k->first, .last = k->last};
-        plan_address reserved;
-        if (plan_tensor_reservation(s->of, id, &reserved)) continue;
-        if (!s->session->code.dynamic[id] || s->of->tensors[id].graph != 0 || k->first == UINT64_MAX ||
-            k->root != id || !op_type_bytes(&k->value.type, &own.exact) || !own.exact ||
+/* What lies in the bytes of the root keeps them, and may be made there itself. */
+static void collect_members(const rt_shape_survey *s, uint32_t root, placement *own, shape_plan *made) {
+    for (uint32_t id = s->values[root].next; id != PLAN_ABSENT; id = s->values[id].next) {
+        const rt_shape_value *value = &s->values[id];
+        part one = {.tensor = id,
+                    .placement = made->placement_count,
+                    .at = value->at,
+                    .cut = value->how == RT_SHAPE_CUT};
+        if (value->last > own->last) own->last = value->last;
+        if (value->first < own->first) own->first = value->first;
+        if (value->how != RT_SHAPE_SAME && op_type_bytes(&value->tensor.type, &one.bytes))
+            made->parts[made->part_count++] = one;
+    }
+}
+
+static bool collect_placements(const rt_shape_survey *s, shape_plan *made) {
+    const size_t count = (size_t)s->of->header->tensors.count;
+    made->placements = BASE_ARRAY(&made->arena, placement, count);
+    made->parts = BASE_ARRAY(&made->arena, part, count);
+    if (!made->placements || !made->parts) return false;
+    for (uint32_t id = 0; id < count; id++) {
+        placement own = {.tensor = id, .first = s->values[id].first, .last = s->values[id].last};
+        if (!rt_shape_may_be_placed(s, id, &own.exact) ||
             !base_size_align(own.exact, RT_ALIGNMENT, &own.bytes))
             continue;
-        bool kept = k->excluded;
-        /* Whatever shares its bytes keeps them. */
-        for (uint32_t other = 0; other < header->tensors.count; other++) {
-            if (s->tensors[other].root != id || other == id) continue;
-            if (s->tensors[other].last > own.last) own.last = s->tensors[other].last;
-            kept |= s->tensors[other].excluded;
-        }
-        if (!kept) made->placements[made->placement_count++] = own;
+        collect_members(s, id, &own, made);
+        made->placements[made->placement_count++] = own;
     }
     return true;
 }
 
 static bool make_plan(const ouro_session *session, shape_plan *made) {
     base_arena arena;
+    rt_shape_survey s;
     base_arena_init(&arena, &session->memory.source);
-    survey s = {.session = session, .of = session->of, .arena = &arena};
-    s.tensors = BASE_ARRAY(&arena, knowledge, (size_t)session->of->header->tensors.count);
-    bool fine = s.tensors != NULL;
-    if (fine) begin_survey(&s);
-    fine =
-        fine && survey_graph(&s) && collect_placements(&s, made) && assign_offsets(session->of, made, &arena);
+    const bool fine = rt_shape_survey_begin(&s, session, &arena) && rt_shape_survey_graph(&s) &&
+                      rt_shape_place_parts(&s) && collect_placements(&s, made) &&
+                      assign_offsets(session->of, made, &arena);
     base_arena_free(&arena);
     return fine;
 }
@@ -325,6 +224,18 @@ static void publish(ouro_session *session, const shape_plan *made, char *memory)
         planned->data = memory ? memory + one->offset : NULL;
         planned->bytes = one->exact;
     }
+    for (size_t i = 0; made && i < made->part_count; i++) {
+        const part *one = &made->parts[i];
+        const placement *whole = &made->placements[one->placement];
+        rt_planned *planned = &session->memory.planned[one->tensor];
+        planned->shares = memory && one->cut;
+        if (one->cut) continue;
+        planned->data = memory ? memory + whole->offset + one->at : NULL;
+        planned->bytes = one->bytes;
+        planned->part_of = memory ? session->memory.planned[whole->tensor].output : NULL;
+        planned->at = one->at;
+        planned->whole = whole->exact;
+    }
 }
 
 bool rt_shapes_prepare(ouro_session *session, const ouro_span *memory, size_t *bytes) {
@@ -355,20 +266,19 @@ bool rt_shapes_outputs(const ouro_session *session, op_type *types) {
     const plan *of = session->of;
     base_arena arena;
     base_arena_init(&arena, &session->memory.source);
-    survey s = {.session = session, .of = of, .arena = &arena};
-    s.tensors = BASE_ARRAY(&arena, knowledge, (size_t)of->header->tensors.count);
-    if (s.tensors) begin_survey(&s);
-    for (uint64_t i = 0; s.tensors && i < of->header->states.count;
+    rt_shape_survey s;
+    const bool begun = rt_shape_survey_begin(&s, session, &arena);
+    for (uint64_t i = 0; begun && i < of->header->states.count;
          i++) /* as they are, not as they may come to be */
         if (session->states.kept[i].dynamic)
-            s.tensors[of->states[i].parameter].value.type = session->states.kept[i].type;
-    const bool fine = s.tensors && survey_graph(&s);
+            s.values[of->states[i].parameter].tensor.type = session->states.kept[i].type;
+    const bool fine = begun && rt_shape_survey_graph(&s);
     for (uint64_t i = 0; fine && i < of->header->outputs.count; i++) {
         op_type declared;
         size_t bytes;
         const uint32_t id = of->outputs[i].tensor;
         plan_tensor_type(of, id, &declared);
-        types[i] = s.tensors[id].value.type;
+        types[i] = s.values[id].tensor.type;
         if (op_type_bytes(&types[i], &bytes)) continue;
         for (int32_t d = 0; d < declared.shape.rank; d++) /* of a loop or a branch: what the symbols say */
             if (declared.shape.dims[d] < 0 && declared.shape.dims[d] != OP_DIM_UNKNOWN)

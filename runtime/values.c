@@ -91,10 +91,12 @@ void rt_value_release(ouro_session *session, uint32_t id) {
 static rt_buffer *planned_buffer(ouro_session *session, uint32_t id, size_t bytes) {
     rt_planned *planned = session->memory.planned ? &session->memory.planned[id] : NULL;
     if (!planned) return NULL;
-    const rt_binding *output = planned->output;
+    const rt_binding *output = planned->output, *whole = planned->part_of;
     const bool bound = output && output->bound && output->bytes >= bytes;
     void *data = bound ? output->data : planned->data;
     const size_t capacity = bound ? output->bytes : planned->bytes;
+    if (!bound && whole && whole->bound && whole->bytes >= planned->whole)
+        data = (char *)whole->data + planned->at;
     if (!data || capacity < bytes) return NULL;
     planned->buffer =
         (rt_buffer){.references = 1, .planned = true, .capacity = capacity, .used = bytes, .data = data};

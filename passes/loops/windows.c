@@ -13,14 +13,14 @@ enum { TURNS = 4, MOST_ITERATIONS = 1024 };
  * of storage `made` by a node that only copies. */
 static bool keeps_rest(const loop_info *info, const ir_node *node, pass_storage_id parameter,
                        pass_storage_id made, size_t *from, size_t *bytes) {
-    pass_range part;
+    op_range part;
     if ((node->code != OP_SLICE && node->code != OP_COPY) || node->graph != info->loop.body ||
         info->memory->executions[node->id.index] != PASS_RUN || !node->outputs[0] || !ir_input(node, 0))
         return false;
     const pass_location at = pass_memory_location(info->memory, ir_input(node, 0)),
                         to = pass_memory_location(info->memory, node->outputs[0]);
     if (at.storage.index != parameter.index || to.storage.index != made.index || to.offset) return false;
-    if (node->code == OP_COPY) part = (pass_range){0, loop_bytes_of(node->outputs[0])};
+    if (node->code == OP_COPY) part = (op_range){0, loop_bytes_of(node->outputs[0])};
     else if (!pass_range_of_slice(node, &part)) return false;
     *from = at.offset + part.offset;
     *bytes = part.bytes;

@@ -166,13 +166,13 @@ static base_status join_concat(pass_context *context, const analysis *a, ir_node
         return BASE_OK;
     }
     int64_t first = 0;
-    pass_range part;
+    op_range part;
     /* First look, so that nothing is joined in vain. */
     for (uint32_t i = 0; i < node->input_count; i++) {
         const op_type *from = &node->inputs[i]->value->type;
         if (from->layout != type->layout || !op_shape_known(&from->shape) ||
             from->shape.rank != type->shape.rank ||
-            !pass_range_of_axis(type, axis, first, from->shape.dims[axis], &part)) {
+            !op_range_of_axis(type, axis, first, from->shape.dims[axis], &part)) {
             return BASE_OK;
         }
         first += from->shape.dims[axis];
@@ -183,7 +183,7 @@ static base_status join_concat(pass_context *context, const analysis *a, ir_node
     first = 0;
     for (uint32_t i = 0; i < node->input_count; i++) {
         const ir_value *from = node->inputs[i]->value;
-        (void)pass_range_of_axis(type, axis, first, from->type.shape.dims[axis], &part);
+        (void)op_range_of_axis(type, axis, first, from->type.shape.dims[axis], &part);
         first += from->type.shape.dims[axis];
         there[i] = part.bytes == 0 || lies_at(a, from, whole, part.offset) ||
                    (from->graph == node->graph && put_into(a, from, whole, part.offset));
@@ -193,7 +193,7 @@ static base_status join_concat(pass_context *context, const analysis *a, ir_node
     first = 0;
     for (uint32_t i = 0; i < node->input_count; i++) {
         ir_value *from = node->inputs[i]->value;
-        (void)pass_range_of_axis(type, axis, first, from->type.shape.dims[axis], &part);
+        (void)op_range_of_axis(type, axis, first, from->type.shape.dims[axis], &part);
         first += from->type.shape.dims[axis];
         if (there[i]) continue;
         ir_value *copied = pass_copy(node->graph, node, from, node, PASS_COPY_PART);
@@ -214,11 +214,11 @@ static void join_views(const analysis *a, const ir_node *node) {
     const ir_value *input = ir_input(node, 0);
     if (!input || node->output_count == 0) return;
     bool all = false;
-    pass_range part;
+    op_range part;
     if (row->view == OP_VIEW_SAME || node->code == OP_REORDER ||
         (row->view == OP_VIEW_TRANSPOSE && transposes_nothing(node))) {
         const ir_value *output = node->outputs[0];
-        all = output && pass_same_bytes(&input->type, &output->type) && view(a, input, output, 0);
+        all = output && op_same_bytes(&input->type, &output->type) && view(a, input, output, 0);
     } else if (row->view == OP_VIEW_SLICE) {
         const ir_value *output = node->outputs[0];
         all = output && pass_range_of_slice(node, &part) && view(a, input, output, part.offset);
@@ -234,7 +234,7 @@ static void join_views(const analysis *a, const ir_node *node) {
                 const ir_value *output = node->outputs[i];
                 all = output && output->type.layout == input->type.layout &&
                       op_shape_known(&output->type.shape) &&
-                      pass_range_of_axis(&input->type, axis, first, output->type.shape.dims[axis], &part);
+                      op_range_of_axis(&input->type, axis, first, output->type.shape.dims[axis], &part);
                 if (!all) break;
                 if (pass == 0) all = is_free(a, output) && !changes_under(a, input, output);
                 else all = put_into(a, output, input, part.offset);
