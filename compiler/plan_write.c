@@ -450,7 +450,8 @@ static bool write_module(module_writer *w) {
     }
     for (size_t i = 0; i < module->symbol_count || i == 0; i++) {
         uint32_t *symbol = plan_write_records(&w->out, PLAN_SYMBOLS, 1);
-        const char *name = i < module->symbol_count ? module->symbols[i].name : NULL;
+        const bool named = i < module->symbol_count && !module->symbols[i].unnamed;
+        const char *name = named ? module->symbols[i].name : NULL;
         if (!symbol || !write_name(w, name, symbol)) return false;
     }
     bool bounded = false;

@@ -116,7 +116,8 @@ base_status compile_bound_dims(ir_module *module, const ouro_dim *bounds, size_t
     for (size_t i = 0; i < count; i++) {
         size_t symbol = 1;
         while (symbol < module->symbol_count &&
-               (!module->symbols[symbol].name || strcmp(module->symbols[symbol].name, bounds[i].name) != 0))
+               (!module->symbols[symbol].name || module->symbols[symbol].unnamed ||
+                strcmp(module->symbols[symbol].name, bounds[i].name) != 0))
             symbol++;
         if (symbol == module->symbol_count)
             return base_fail(report, BASE_USAGE, "%s: there is no symbolic dimension '%s' to bound",

@@ -16,6 +16,7 @@ static bool clone_symbols(const cloner *c) {
                                           : ir_symbol_compute(c->to, symbol->operation, symbol->a, symbol->b);
         if (made != -(int64_t)i) return false;
         c->to->symbols[i].bound = symbol->bound;
+        c->to->symbols[i].unnamed = symbol->unnamed;
     }
     return true;
 }

@@ -120,6 +120,7 @@ typedef struct ir_symbol {
     char operation;   /* of a computed one: see op_call.dim_compute */
     int64_t a, b;
     int64_t bound; /* the most that it may be; 0: anything */
+    bool unnamed;  /* the model has no name for it: this one is for dumps and messages */
 } ir_symbol;
 
 /* What is kept from run to run (ir/loop.h). */

@@ -654,7 +654,7 @@ static bool parse_graph(parser *p, ir_node *owner) {
 
 /* ---- modules ------------------------------------------------------------------------------------ */
 
-/* symbol N, or symbol N most 64, or symbol s2 = N + 1 */
+/* symbol N, or symbol N unnamed, or symbol N most 64, or symbol s2 = N + 1 */
 static bool parse_symbol(parser *p) {
     const ir_token *token = &p->lexer.token;
     bool bare = token->kind == IR_TOKEN_WORD;
@@ -670,6 +670,7 @@ static bool parse_symbol(parser *p) {
         int64_t bound = 0;
         const int64_t named = ir_symbol_named(p->module, name);
         if (named == OP_DIM_UNKNOWN) return FAIL_MEMORY(p);
+        p->module->symbols[-named].unnamed = accept_word(p, "unnamed");
         if (accept_word(p, "most") && !expect_integer(p, 1, &bound)) return false;
         p->module->symbols[-named].bound = bound;
         return true;

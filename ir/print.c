@@ -433,6 +433,7 @@ bool ir_print(const ir_module *module, const ir_print_options *options, FILE *fi
             fprintf(file, " %c ", symbol->operation);
             print_dim(p, symbol->b);
         }
+        if (symbol->unnamed) fputs(" unnamed", file);
         if (symbol->bound) fprintf(file, " most %" PRId64, symbol->bound);
         fputc('\n', file);
     }

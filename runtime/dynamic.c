@@ -467,7 +467,7 @@ bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step
     if (node->graph == 0 && detail->call.code == OP_CONCAT)
         detail->grows = rt_states_grows(session, session->of->tensor_ids[node->inputs],
                                         session->of->tensor_ids[node->outputs]);
-    if (!make_deciding(session, node, detail)) return false;
+    if (!make_deciding(session, node, detail) || !rt_views_make(session, node, detail)) return false;
     if (rt_views_may_share(detail->call.code)) { /* it need not come to be prepared */
         detail->follows = true;
         for (uint32_t i = 1; i < detail->call.input_count; i++)

@@ -260,9 +260,11 @@ typedef struct rt_dynamic {
         unsigned char data[RT_DECIDING_BYTES];
     } * deciding;
     uint32_t deciding_count;
-    bool settled; /* so they did in the last run; the step's tensors still have these types, */
-    bool fresh;   /* and `types` are the same */
-    bool grows;   /* a Concat that a growing carried value is replaced by */
+    bool settled;     /* so they did in the last run; the step's tensors still have these types, */
+    bool fresh;       /* and `types` are the same */
+    op_range *ranges; /* of the outputs in the first input (views.c); NULL: they are none */
+    bool shared;      /* so they were in the last run */
+    bool grows;       /* a Concat that a growing carried value is replaced by */
 } rt_dynamic;
 
 /* ---- sessions ------------------------------------------------------------------------------------------ */
@@ -670,6 +672,8 @@ base_status rt_row_loop_run(ouro_session *session, rt_step_loop *loop);
 void rt_value_set(ouro_session *session, uint32_t id, const op_type *type, void *data, size_t bytes,
                   rt_buffer *buffer);
 void rt_value_release(ouro_session *session, uint32_t id);
+/* It gets another value of the type that it has. */
+void rt_value_lend(ouro_session *session, uint32_t id, void *data, size_t bytes, rt_buffer *buffer);
 /* The same with memory of its own, not filled yet. False when memory runs out (reported). */
 bool rt_value_new(ouro_session *session, uint32_t id, const op_type *type, size_t bytes);
 /* Memory for a value of the type that the tensor has. */
@@ -689,6 +693,8 @@ base_status rt_value_fail(ouro_session *session, uint32_t id, const op_type *act
 bool rt_views_may_share(op_code code);
 /* Which bytes of the first input the output is, of a call whose types are known; false: of none together. */
 bool rt_views_range(const op_call *call, uint32_t output, op_range *range);
+/* When a session is made: memory for the ranges of the outputs. False when it runs out. */
+bool rt_views_make(ouro_session *session, const plan_node *node, rt_dynamic *detail);
 /* The outputs of a dynamic step that is inferred become bytes of its first input, where they may. */
 bool rt_views_share(ouro_session *session, const rt_step *step);
 

@@ -72,12 +72,19 @@ void rt_buffer_release(rt_pool *pool, rt_buffer *buffer) {
 
 /* ---- values -------------------------------------------------------------------------------------------- */
 
-void rt_value_set(ouro_session *session, uint32_t id, const op_type *type, void *data, size_t bytes,
-                  rt_buffer *buffer) {
+void rt_value_lend(ouro_session *session, uint32_t id, void *data, size_t bytes, rt_buffer *buffer) {
     rt_buffer_retain(buffer); /* first: it may be the one that goes */
     rt_buffer_release(&session->memory.pool, session->run.buffers[id]);
     session->run.buffers[id] = buffer;
-    session->run.tensors[id] = (op_tensor){.type = *type, .bytes = bytes, .data = data};
+    session->run.tensors[id].data = data;
+    session->run.tensors[id].bytes = bytes;
+}
+
+void rt_value_set(ouro_session *session, uint32_t id, const op_type *type, void *data, size_t bytes,
+                  rt_buffer *buffer) {
+    const op_type kept = *type; /* it may be the tensor's own */
+    rt_value_lend(session, id, data, bytes, buffer);
+    session->run.tensors[id] = (op_tensor){.type = kept, .bytes = bytes, .data = data};
 }
 
 void rt_value_release(ouro_session *session, uint32_t id) {

@@ -37,25 +37,46 @@ static bool may_share(const ouro_session *session, op_code code, uint32_t from, 
            (session->memory.planned && session->memory.planned[to].shares);
 }
 
+/* Which bytes the outputs are: as in the last run, where the step is settled. */
+static bool find_ranges(const rt_step *step) {
+    rt_dynamic *detail = step->detail;
+    if (detail->settled && detail->shared) return true;
+    detail->shared = false;
+    for (uint32_t i = 0; i < detail->call.output_count; i++)
+        if (!rt_views_range(&detail->call, i, &detail->ranges[i])) return false;
+    detail->shared = true;
+    return true;
+}
+
 bool rt_views_share(ouro_session *session, const rt_step *step) {
     const plan *of = session->of;
     const plan_node *node = &of->nodes[step->node];
-    const op_call *call = &((const rt_dynamic *)step->detail)->call;
-    const uint32_t from = node->input_count ? of->tensor_ids[node->inputs] : PLAN_ABSENT;
-    op_range range;
-    if (!rt_views_may_share(call->code) || from == PLAN_ABSENT) return false;
-    if (session->code.unshared && op_schema_of(call->code)->view != OP_VIEW_SAME) return false;
-    for (uint32_t i = 0; i < call->output_count; i++) {
-        const uint32_t to = of->tensor_ids[node->outputs + i];
-        if (to == PLAN_ABSENT || !may_share(session, call->code, from, to) ||
-            !rt_views_range(call, i, &range))
-            return false;
-    }
+    const rt_dynamic *detail = step->detail;
+    const op_call *call = &detail->call;
+    if (!detail->ranges) return false;
+    const uint32_t from = of->tensor_ids[node->inputs];
+    for (uint32_t i = 0; i < call->output_count; i++)
+        if (!may_share(session, call->code, from, of->tensor_ids[node->outputs + i])) return false;
+    const bool settled = detail->settled && detail->shared;
+    if (!find_ranges(step)) return false;
     char *data = session->run.tensors[from].data;
     for (uint32_t i = 0; i < call->output_count; i++) {
-        (void)rt_views_range(call, i, &range); /* it was one just now */
-        rt_value_set(session, of->tensor_ids[node->outputs + i], &call->outputs[i].type,
-                     data ? data + range.offset : NULL, range.bytes, session->run.buffers[from]);
+        const uint32_t to = of->tensor_ids[node->outputs + i];
+        const op_range *range = &detail->ranges[i];
+        char *at = data ? data + range->offset : NULL;
+        if (settled) rt_value_lend(session, to, at, range->bytes, session->run.buffers[from]);
+        else rt_value_set(session, to, &call->outputs[i].type, at, range->bytes, session->run.buffers[from]);
     }
     return true;
+}
+
+bool rt_views_make(ouro_session *session, const plan_node *node, rt_dynamic *detail) {
+    const op_code code = detail->call.code;
+    if (!rt_views_may_share(code) || session->of->tensor_ids[node->inputs] == PLAN_ABSENT ||
+        (session->code.unshared && op_schema_of(code)->view != OP_VIEW_SAME))
+        return true;
+    for (uint32_t i = 0; i < detail->call.output_count; i++)
+        if (session->of->tensor_ids[node->outputs + i] == PLAN_ABSENT) return true;
+    detail->ranges = BASE_ARRAY(&session->code.tables, op_range, detail->call.output_count);
+    return detail->ranges != NULL;
 }

@@ -95,6 +95,7 @@ static base_status bind_inputs(import_state *importer, import_scope *scope, cons
         if (is_initializer(&initializers, name)) continue;
         op_type type;
         base_status status = import_type(importer, info, true, &type);
+        if (status == BASE_OK) status = import_name_extents(importer, name, &type);
         if (status != BASE_OK) return status;
         if (type.dtype == OP_NONE) {
             return base_fail(importer->report, BASE_INVALID, "input " IMPORT_NAME " has no type", name);

@@ -56,6 +56,18 @@ static bool proportion(const op_call *call, const int32_t entries[OP_MAX_RANK], 
     return any;
 }
 
+/* What becomes of an extent that only a run knows: for factors that leave no doubt about rounding. */
+static int64_t scaled_symbol(const op_call *call, int64_t extent, double scale) {
+    enum { MOST_FACTOR = 1 << 20 };
+    int exponent;
+    if (extent == OP_DIM_UNKNOWN || !(scale > 0) || scale > MOST_FACTOR) return OP_DIM_UNKNOWN;
+    if (scale == floor(scale)) return op_dim_compute(call, '*', extent, (int64_t)scale);
+    /* Powers of two are exact, and what they divide by is. */
+    if (scale < 1 && 1 / scale <= MOST_FACTOR && frexp(scale, &exponent) == 0.5)
+        return op_dim_compute(call, '/', extent, (int64_t)(1 / scale));
+    return OP_DIM_UNKNOWN;
+}
+
 base_status op_infer_resize(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_ANY, report);
     bool scaled = op_input_present(call, 2), sized = op_input_present(call, 3);
@@ -106,6 +118,8 @@ base_status op_infer_resize(op_call *call, base_report *report) {
             if (!(scale > 0) || extent > 9e15)
                 return base_fail(report, BASE_INVALID, "scale %g of axis %d is not possible", scale, i);
             shape.dims[i] = extent < 0 ? 0 : (int64_t)extent;
+        } else if (!sized && !crops && constant_real(call, 2, entry, &scale)) {
+            shape.dims[i] = scaled_symbol(call, type->shape.dims[i], scale);
         }
     }
     op_output_set(call, 0, type->dtype, &shape);
@@ -308,6 +322,22 @@ op_transposed_phase op_transposed_phase_of(const op_transposed *t, int32_t axis,
     return phase;
 }
 
+/* The extent of an output along an axis of which only a run knows the input's. */
+static int64_t transposed_symbol(const op_call *call, const op_transposed *t, int32_t axis) {
+    size_t wanted;
+    (void)op_attribute_integers(&call->attributes, "output_shape", &wanted);
+    if (wanted || t->input[axis] == OP_DIM_UNKNOWN || t->kernel[axis] < 0) return OP_DIM_UNKNOWN;
+    const int64_t strided = op_dim_compute(call, '*', t->input[axis], t->stride[axis]);
+    if (op_attribute_is(&call->attributes, "auto_pad", "SAME_UPPER", "NOTSET") ||
+        op_attribute_is(&call->attributes, "auto_pad", "SAME_LOWER", "NOTSET"))
+        return strided;
+    int64_t more = entry(call, "output_padding", axis, 0) + (t->kernel[axis] - 1) * t->dilation[axis] + 1 -
+                   t->stride[axis];
+    if (!op_attribute_is(&call->attributes, "auto_pad", "VALID", "NOTSET"))
+        more -= entry(call, "pads", axis, 0) + entry(call, "pads", axis + t->rank, 0);
+    return op_dim_compute(call, more < 0 ? '-' : '+', strided, more < 0 ? -more : more);
+}
+
 base_status op_infer_conv_transpose(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_FLOATS, report);
     if (status == BASE_OK) status = op_check_same(call, 1, 0, report);
@@ -329,7 +359,8 @@ base_status op_infer_conv_transpose(op_call *call, base_report *report) {
     op_shape shape = op_shape_of_rank(x->rank);
     shape.dims[0] = x->dims[0];
     if (w->dims[1] >= 0 && w->dims[1] <= INT64_MAX / t.group) shape.dims[1] = w->dims[1] * t.group;
-    for (int32_t i = 0; i < t.rank; i++) shape.dims[2 + i] = t.output[i];
+    for (int32_t i = 0; i < t.rank; i++)
+        shape.dims[2 + i] = t.output[i] == OP_DIM_UNKNOWN ? transposed_symbol(call, &t, i) : t.output[i];
     op_output_set(call, 0, call->inputs[0].type.dtype, &shape);
     return BASE_OK;
 }

@@ -17,6 +17,7 @@ enum {
 
 typedef struct examples {
     const op_call *call;
+    bool alike;             /* extents of one axis, counted from the last one, get one number */
     int64_t images, points; /* the least that have not been given out */
     size_t count;
     int64_t symbols[MOST_SYMBOLS], numbers[MOST_SYMBOLS];
@@ -46,6 +47,11 @@ static bool find_number(examples *e, int64_t symbol, bool images, int64_t *numbe
     return true;
 }
 
+/* In place of the extent of this axis where all inputs are taken to be alike: a symbol that no module has, for the axis. */
+static int64_t axis_symbol(const op_shape *shape, int32_t axis) {
+    return INT64_MIN / 2 + shape->rank - axis;
+}
+
 static bool number_inputs(examples *e, op_tensor *inputs) {
     for (uint32_t i = 0; i < e->call->input_count; i++) {
         op_type *type = &inputs[i].type;
@@ -53,7 +59,8 @@ static bool number_inputs(examples *e, op_tensor *inputs) {
         if (type->kind != OP_KIND_TENSOR || type->shape.rank < 0) return false;
         for (int32_t d = 0; d < type->shape.rank; d++) {
             int64_t *extent = &type->shape.dims[d];
-            if (*extent < 0 && !find_number(e, *extent, d == 0 && type->shape.rank > 2, extent)) return false;
+            const int64_t symbol = e->alike ? axis_symbol(&type->shape, d) : *extent;
+            if (*extent < 0 && !find_number(e, symbol, d == 0 && type->shape.rank > 2, extent)) return false;
         }
     }
     return e->count > 0;
@@ -72,13 +79,13 @@ static bool infer_outputs(op_call *call, const op_tensor *before) {
     return true;
 }
 
-bool pass_example_extents(op_call *call, base_arena *arena) {
+static bool find_examples(op_call *call, base_arena *arena, bool alike) {
     op_tensor *inputs = BASE_ARRAY(arena, op_tensor, call->input_count),
               *outputs = BASE_ARRAY(arena, op_tensor, call->output_count);
     static const int64_t points[] = {SOME_POINTS, MANY_POINTS};
     if (!inputs || !outputs) return false;
     for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
-        examples e = {.call = call, .images = SOME_IMAGES, .points = points[i]};
+        examples e = {.call = call, .alike = alike, .images = SOME_IMAGES, .points = points[i]};
         op_call example = *call;
         if (call->input_count) memcpy(inputs, call->inputs, call->input_count * sizeof *inputs);
         if (call->output_count) memcpy(outputs, call->outputs, call->output_count * sizeof *outputs);
@@ -90,6 +97,16 @@ bool pass_example_extents(op_call *call, base_arena *arena) {
         return true;
     }
     return false;
+}
+
+bool pass_example_extents(op_call *call, base_arena *arena) {
+    return find_examples(call, arena, false);
+}
+
+bool pass_example_layouts(op_call *call, base_arena *arena) {
+    if (find_examples(call, arena, false)) return true;
+    const bool alike = call->code == OP_CONCAT || op_schema_of(call->code)->family == OP_FAMILY_ELEMENTWISE;
+    return alike && find_examples(call, arena, true);
 }
 
 bool pass_example_image(op_call *call, base_arena *arena) {

@@ -20,6 +20,9 @@ bool pass_shapes_known(const ir_node *node);
  * for others; the outputs are inferred from these. False: nothing is open, or what the outputs are does not follow from
  * extents (or memory ran out): it stays as it is. (example_extents.c) */
 bool pass_example_extents(op_call *call, base_arena *arena);
+/* The same, to ask about layouts: what is put side by side or combined element by element may be taken to have extents that are alike. A
+ * run in which they are not goes through row-major copies. */
+bool pass_example_layouts(op_call *call, base_arena *arena);
 /* The same for an application on images, of one image where their number is open. */
 bool pass_example_image(op_call *call, base_arena *arena);
 

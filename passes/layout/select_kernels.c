@@ -33,7 +33,7 @@ static base_status select_kernel(pass_context *context, ir_node *node, base_aren
     if (!kernel) {
         /* What lies in blocks has a kernel for some extents. */
         op_call example = call;
-        if (pass_example_extents(&example, arena)) kernel = rt_kernel_select(&example, environment);
+        if (pass_example_layouts(&example, arena)) kernel = rt_kernel_select(&example, environment);
     }
     if (!kernel) {
         char text[128] = "nothing";

@@ -119,7 +119,7 @@ static bool images_are_open(layouter *l, const ir_node *node) {
         const ir_value *input = ir_input(node, i);
         if (input && may_change(node, &input->type.shape)) return false;
     }
-    return ir_node_call(node, &l->arena, &call) && pass_example_extents(&call, &l->arena);
+    return ir_node_call(node, &l->arena, &call) && pass_example_layouts(&call, &l->arena);
 }
 
 /* What the weights of a convolution are packed for; or the mark of products whose weights are packed for some rows. */
@@ -257,7 +257,7 @@ static base_status follow(layouter *l, ir_node *node, bool *followed) {
         op_call call;
         if (!ir_node_call(node, &l->arena, &call)) return base_fail_memory(l->context->report);
         call.outputs[0].type.layout = layout;
-        pass_example_extents(&call, &l->arena);
+        pass_example_layouts(&call, &l->arena);
         if (!rt_kernel_select(&call, environment)) return BASE_OK;
         node->outputs[0]->type.layout = layout;
         *followed = true;
@@ -274,7 +274,7 @@ static base_status follow(layouter *l, ir_node *node, bool *followed) {
     }
     op_call call;
     if (!relaid_call(l, node, &wish, &call)) return base_fail_memory(l->context->report);
-    pass_example_extents(&call, &l->arena);
+    pass_example_layouts(&call, &l->arena);
     if (!rt_kernel_select(&call, environment))
         return op_schema_of(node->code)->infer == op_infer_reduce ? reduce_map(l, node, layout, followed)
                                                                   : BASE_OK;

@@ -442,6 +442,66 @@ static void images_may_have_any_extents(void **state) {
     }
 }
 
+/* Two maps of which nobody knows whether they are alike, or one has a single point: they lie in blocks all the same. */
+static char *pair_text(const char *symbols, const char *left, const char *right) {
+    enum { CAPACITY = 100000 };
+    static char text[CAPACITY];
+    size_t used = append(text, 0, CAPACITY, "module \"pair\" {\n%s", symbols);
+    used = append_constant(text, used, CAPACITY, "v", "32,32,3,3", CHANNELS * CHANNELS * 9, 5);
+    append(text, used, CAPACITY,
+           "  graph main(%%x: float32[1,32,%s], %%z: float32[1,32,%s]) {\n"
+           "    %%a: float32[1,32,?,?] = Conv(%%x, %%v) {pads = [1, 1, 1, 1]}\n"
+           "    %%b: float32[1,32,?,?] = Conv(%%z, %%v) {pads = [1, 1, 1, 1]}\n"
+           "    %%c: float32[1,32,?,?] = Add(%%a, %%b)\n"
+           "    %%d: float32[1,32,?,?] = Conv(%%c, %%v) {pads = [1, 1, 1, 1]}\n"
+           "    %%e: float32[1,32,?,?] = Mul(%%d, %%c)\n"
+           "    %%f: float32[1,32,?,?] = Conv(%%e, %%v) {pads = [1, 1, 1, 1]}\n"
+           "    yield %%f\n  }\n}\n",
+           left, right);
+    return text;
+}
+
+static void maps_may_be_alike(void **state) {
+    (void)state;
+    static float x[2][CHANNELS * MOST_EXTENT * MOST_EXTENT];
+    static const int extents[][4] = {{9, 8, 9, 8}, {9, 8, 1, 1}, {1, 1, 7, 9},
+                                     {9, 8, 9, 1}, {1, 8, 9, 8}, {9, 8, 9, 8}};
+    for (int i = 0; i < 2; i++)
+        for (size_t k = 0; k < sizeof x[i] / sizeof(float); k++)
+            x[i][k] = 0.1f * (float)((int)(k * 31 % (size_t)(41 - i)) - 20);
+    for (int form = 0; form < 4; form++) {
+        support_session open;
+        support_session_open_on(&open,
+                                pair_text("  symbol H\n  symbol W\n  symbol P\n  symbol Q\n", "H,W", "P,Q"),
+                                form % 2, 1 + form / 2);
+        const plan *of = open.session->of;
+        assert_int_equal(support_find_tensor(of, "c")->layout, support_find_tensor(of, "a")->layout);
+        for (size_t i = 0; i < sizeof extents / sizeof *extents; i++) {
+            const int *e = extents[i], height = e[0] > e[2] ? e[0] : e[2], width = e[1] > e[3] ? e[1] : e[3];
+            const size_t count = CHANNELS * (size_t)(height * width);
+            char left[32], right[32];
+            support_session known;
+            snprintf(left, sizeof left, "%d,%d", e[0], e[1]);
+            snprintf(right, sizeof right, "%d,%d", e[2], e[3]);
+            support_session_open(&known, pair_text("", left, right), 1);
+            for (size_t k = 0; k < 2; k++) {
+                const size_t bytes = CHANNELS * (size_t)(e[2 * k] * e[2 * k + 1]) * sizeof(float);
+                bind(&open, k, x[k], bytes, 4, 1, CHANNELS, e[2 * k], e[2 * k + 1]);
+                support_bind(&known, k, x[k], bytes);
+            }
+            support_run(&open);
+            support_run(&known);
+            const float *got = output(&open, 0, count), *want = output(&known, 0, count);
+            for (size_t k = 0; k < count; k++)
+                if (!(fabsf(got[k] - want[k]) <= 1e-4f * (1 + fabsf(want[k]))))
+                    fail_msg("%s with %s: element %zu is %g, expected %g", left, right, k, (double)got[k],
+                             (double)want[k]);
+            support_session_close(&known);
+        }
+        support_session_close(&open);
+    }
+}
+
 /* Convolutions of 3x3 on kernels that are chosen by what they cost. */
 static int count_chosen(const char *text, const pass_options *options) {
     size_t size;
@@ -698,6 +758,7 @@ int main(void) {
         cmocka_unit_test(iterations_take_what_was_left),
         cmocka_unit_test(images_may_be_any_number),
         cmocka_unit_test(images_may_have_any_extents),
+        cmocka_unit_test(maps_may_be_alike),
         cmocka_unit_test(kernels_are_chosen_for_open_images),
         cmocka_unit_test(kernels_are_chosen_for_open_images_in_loops),
         cmocka_unit_test(images_lie_in_blocks),

@@ -66,6 +66,22 @@ static base_status read_shape(import_state *importer, const char *name, const On
     return BASE_OK;
 }
 
+base_status import_name_extents(import_state *importer, const char *input, op_type *type) {
+    for (int32_t d = 0; type->kind == OP_KIND_TENSOR && d < type->shape.rank; d++) {
+        if (type->shape.dims[d] != OP_DIM_UNKNOWN) continue;
+        const char *name = base_arena_format(&importer->arena, "%s.%d", input, d);
+        if (!name) return base_fail_memory(importer->report);
+        /* A name that the model gives to another extent is not taken. */
+        if (base_map_get(&importer->module->symbol_names, name)) continue;
+        if (importer->module->symbol_count > IMPORT_SYMBOLS) return BASE_OK;
+        const int64_t symbol = ir_symbol_named(importer->module, name);
+        if (symbol == OP_DIM_UNKNOWN) return base_fail_memory(importer->report);
+        importer->module->symbols[-symbol].unnamed = true;
+        type->shape.dims[d] = symbol;
+    }
+    return BASE_OK;
+}
+
 base_status import_type(import_state *importer, const Onnx__ValueInfoProto *info, bool symbols,
                         op_type *type) {
     const char *name = info->name ? info->name : "";

@@ -209,8 +209,46 @@ static void test_messages(void **state) {
     }
 }
 
+/* Images are resized by whole numbers and by powers of two, and upsampled by transposed convolutions: extents stay symbols. */
+static void test_resampling(void **state) {
+    fixture *f = *state;
+    op_tensor x = value(OP_FLOAT, 4, BATCH, 16, HEIGHT, WIDTH), y, none = {0};
+    float scales[] = {1, 1, 3, 0.25f};
+    op_tensor inputs[] = {x, none, value(OP_FLOAT, 1, 4)};
+    inputs[2].data = scales;
+    inputs[2].bytes = sizeof scales;
+    assert_int_equal(infer(f, OP_RESIZE, NULL, 0, &y, 3, &inputs[0], &inputs[1], &inputs[2]), BASE_OK);
+    assert_shape(&y, 4, DIM(BATCH), DIM(16), compute(f, '*', HEIGHT, 3), compute(f, '/', WIDTH, 4));
+    scales[2] = 1.5f; /* how that is rounded depends on the extent */
+    scales[3] = 0.3f;
+    assert_int_equal(infer(f, OP_RESIZE, NULL, 0, &y, 3, &inputs[0], &inputs[1], &inputs[2]), BASE_OK);
+    assert_shape(&y, 4, DIM(BATCH), DIM(16), OP_DIM_UNKNOWN, OP_DIM_UNKNOWN);
+
+    const op_tensor weights = value(OP_FLOAT, 4, 16, 8, 3, 2);
+    const int64_t strides[] = {2, 2}, pads[] = {1, 0, 1, 0}, more[] = {1, 0};
+    const op_attribute items[] = {
+        {.name = "output_padding", .kind = OP_ATTRIBUTE_INTS, .count = 2, .as.integers = more},
+        {.name = "pads", .kind = OP_ATTRIBUTE_INTS, .count = 4, .as.integers = pads},
+        {.name = "strides", .kind = OP_ATTRIBUTE_INTS, .count = 2, .as.integers = strides}};
+    const op_tensor images[] = {x, weights};
+    op_call call = {.code = OP_CONV_TRANSPOSE,
+                    .attributes = {3, items},
+                    .input_count = 2,
+                    .output_count = 1,
+                    .inputs = images,
+                    .outputs = &y,
+                    .arena = &f->arena,
+                    .dim_compute = compute,
+                    .user = f};
+    y = (op_tensor){0};
+    assert_int_equal(op_infer(&call, &f->report), BASE_OK);
+    /* 2 (H - 1) + 3 + 1 - 2 is 2 H; 2 (W - 1) + 2 is 2 W. */
+    assert_shape(&y, 4, DIM(BATCH), DIM(8), compute(f, '*', HEIGHT, 2), compute(f, '*', WIDTH, 2));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_resampling, setup, teardown),
         cmocka_unit_test_setup_teardown(test_flatten_by_reshape, setup, teardown),
         cmocka_unit_test_setup_teardown(test_symbol_by_division, setup, teardown),
         cmocka_unit_test_setup_teardown(test_arithmetic, setup, teardown),
