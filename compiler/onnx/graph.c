@@ -487,7 +487,11 @@ static base_status import_one(import_state *importer, import_scope *scope, const
     status = check_attributes(&n);
     if (status == BASE_OK) status = check_counts(&n);
     if (status != BASE_OK || n.output_count == 0) return status; /* nothing can use what has no name */
-    return n.row.convert(&n);
+    status = n.row.convert(&n);
+    /* It may lack a type because an earlier node was refused. */
+    if (status == BASE_INVALID && importer->report->unsupported && importer->refused.status == BASE_INVALID)
+        *importer->report = importer->refused;
+    return status;
 }
 
 static base_status import_nodes(import_state *importer, import_scope *scope, size_t count,

@@ -110,6 +110,7 @@ typedef struct import_state {
     bool *dim_used;
     const import_graphs *graphs;
     ir_module *module;
+    base_report refused; /* what is wrong with the first node whose types do not fit: others may fail for want of them */
     int64_t newer; /* the opset of the model, where it is newer than the newest known; else 0 */
 } import_state;
 

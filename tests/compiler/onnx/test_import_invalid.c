@@ -65,6 +65,14 @@ static void unknown_operators(onnx *o) {
     onnx_node(o, o->graph, "Add", "three", "x", "d")->domain = onnx_text(o, "com.example");
     onnx_node(o, o->graph, "Reorder", "four", "x", "e")->domain = onnx_text(o, "ouro");
 }
+/* The second one lacks a type for no other reason than that the first one does not fit. */
+static void refused_before(onnx *o) {
+    start(o);
+    onnx_floats(o, o->graph, "three", 3, (float[]){1, 2, 3});
+    onnx_node(o, o->graph, "Add", "first", "x,three", "a");
+    onnx_node(o, o->graph, "Mean", "second", "a,a", "b");
+    onnx_output(o, o->graph, "b");
+}
 static void cycle(onnx *o) {
     start(o);
     onnx_node(o, o->graph, "Add", "first", "x,c", "a");
@@ -500,6 +508,7 @@ static const struct {
     CASE(crop_axes),
     CASE(unknown_operators),
     CASE(cycle),
+    CASE(refused_before),
     CASE(cycle_of_one),
     CASE(cycle_through_capture),
     CASE(defined_by_two_nodes),
