@@ -19,12 +19,14 @@ static bool fail_equation(const char *why, base_report *report) {
     return false;
 }
 
-/* A dimension with this label has this extent; of the ellipsis, 1 gives way. */
+/* A dimension with this label has this extent. 1 gives way, so that of two open ones nothing is known; a known one stays beside an open one,
+ * which is it or 1. */
 static bool set_extent(op_einsum *e, int label, int64_t extent, base_report *report) {
     int64_t *is = &e->extent[label];
-    if (!e->used[label] || *is < 0 || *is == 1) *is = extent < 0 && e->used[label] && *is != 1 ? *is : extent;
-    else if (extent >= 0 && extent != *is && extent != 1)
+    if (!e->used[label] || *is == 1) *is = extent;
+    else if (extent >= 0 && extent != 1 && *is >= 0 && extent != *is)
         return fail_equation("a label stands for dimensions of different extents", report);
+    else if (extent != *is && extent != 1 && *is < 0) *is = extent < 0 ? OP_DIM_UNKNOWN : extent;
     e->used[label] = true;
     return true;
 }

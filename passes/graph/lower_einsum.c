@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lower_einsum.c: an Einsum of two operands becomes a matrix product, where it is one.
+/* lower_einsum.c: an Einsum becomes matrix products, products of elements and sums, as far as it is these.
  *
  *     %y = Einsum(%a, %b) {equation = "bhid,bhjd->bhij"}
  *  => %t = Transpose(%b) {perm = [0, 1, 3, 2]}   %y = MatMul(%a, %t)
  *
- * Labels of both operands and the result number the products, those of both that the result lacks are summed over,
- * those of one operand are its rows, of the other its columns; several of a kind count as one dimension, by Reshape.
- * What only one operand has, and the result lacks, is summed up first. Transposes and Reshapes that do nothing are not
- * made. An operand with a label twice (a diagonal), or with an extent of 1 that is broadcast, is left to the kernel.
+ * Of three operands and more, two become one until one is left: those whose product takes the least work, the first of equals. In 16 bits
+ * that would round what is between, so that it is done in float.
  *
- * Extents may be open, where those of one label are the same symbol. A Reshape keeps such a dimension in its place, or finds it as the one
- * that it is not told; what would need more than that is left to the kernel, too. Rows are not joined where there is one product.
+ * What one operand alone has, and the result lacks, is summed up first; and a dimension of 1 whose label another operand has is left out, as it is
+ * broadcast. Then, of two operands, labels of both and of the result number the products, those of both that the result lacks are summed
+ * over, those of one operand are its rows, of the other its columns; several of a kind count as one dimension, by Reshape. Rows or columns that the
+ * result has before what numbers the products do that, too, where enough are left: the result is not transposed then. Where nothing is summed over, it
+ * is Mul. Transposes and Reshapes that do nothing are not made.
+ *
+ * Extents may be open. One that numbers products may differ, as MatMul broadcasts it, but those that are summed over must be the same symbol. A Reshape
+ * keeps an open dimension in its place, or finds it as the one that it is not told. What would need more than that stays an Einsum of two operands
+ * without labels that one alone has; so does an operand with a label twice (a diagonal), by itself. Rows are not joined where there is one product.
  *
  * Needs: types, folded shapes. Breaks: that somebody reads every node. Guarantees: types of what it puts in; an Einsum that
  * remains has a kernel.
@@ -18,11 +23,11 @@
 #include "ir/operators/einsum.h"
 #include "passes/graph/graph.h"
 
-typedef struct lowering {
-    pass_context *context;
-    ir_node *node;
-    op_einsum equation;
-} lowering;
+enum {
+    LETTERS = 52,
+    ENOUGH = 16,   /* rows or columns of a product, where the others may number products */
+    SUPPOSED = 256 /* extent of an open dimension, where work is compared */
+};
 
 /* Labels in an order, as the dimensions of a value. */
 typedef struct dimensions {
@@ -30,34 +35,94 @@ typedef struct dimensions {
     int32_t labels[2 * OP_MAX_RANK];
 } dimensions;
 
-static bool has(const int32_t *labels, int32_t count, int32_t label) {
-    for (int32_t i = 0; i < count; i++) {
-        if (labels[i] == label) return true;
+typedef struct operand {
+    ir_value *value;
+    dimensions labels;
+} operand;
+
+typedef struct lowering {
+    pass_context *context;
+    ir_node *node;
+    op_einsum equation;
+    op_dtype dtype; /* in which it is computed */
+    bool products;  /* MatMul and ReduceSum have this type */
+    dimensions wanted;
+    int32_t count;
+    operand operands[OP_EINSUM_OPERANDS];
+} lowering;
+
+/* Where the label is, from `from` on; -1: nowhere. */
+static int32_t find(const dimensions *d, int32_t label, int32_t from) {
+    for (int32_t i = from; i < d->count; i++) {
+        if (d->labels[i] == label) return i;
+    }
+    return -1;
+}
+
+static bool has(const dimensions *d, int32_t label) {
+    return find(d, label, 0) >= 0;
+}
+
+static bool has_twice(const dimensions *d) {
+    for (int32_t i = 0; i < d->count; i++) {
+        if (find(d, d->labels[i], i + 1) >= 0) return true;
     }
     return false;
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------------- */
-
-static ir_value *make(const lowering *l, op_code code, op_attributes attributes, uint32_t count,
-                      ir_value *const *inputs, const op_shape *shape) {
-    const ir_value *result = l->node->outputs[0];
-    ir_node *node =
-        ir_node_new(l->node->graph, l->node, code, l->node->name, l->node->path, attributes, count, inputs);
-    const op_type type = {.dtype = result->type.dtype, .shape = *shape};
-    return node ? ir_node_add_output(node, result->name, &type) : NULL;
+static void add(dimensions *d, int32_t label) {
+    d->labels[d->count++] = label;
 }
 
-static ir_value *integers(const lowering *l, const int64_t *values, int32_t count) {
-    const op_type type = {.dtype = OP_INT64, .shape = {.rank = 1, .dims = {count}}};
-    return ir_constant_copy(l->context->module, l->node->outputs[0]->name, &type, values,
-                            (size_t)count * sizeof *values);
+static void append(dimensions *to, const dimensions *more) {
+    for (int32_t i = 0; i < more->count; i++) add(to, more->labels[i]);
 }
 
-static op_shape shape_of(const lowering *l, const dimensions *d) {
+/* Those of these labels, in their order, that the others have (or lack). */
+static dimensions among(const dimensions *these, const dimensions *others, bool in) {
+    dimensions chosen = {0};
+    for (int32_t i = 0; i < these->count; i++) {
+        if (has(others, these->labels[i]) == in) add(&chosen, these->labels[i]);
+    }
+    return chosen;
+}
+
+/* ---- extents ------------------------------------------------------------------------------------------- */
+
+static int64_t broadcast(int64_t a, int64_t b) {
+    const op_shape x = {.rank = 1, .dims = {a}}, y = {.rank = 1, .dims = {b}};
+    op_shape both;
+    return op_shape_broadcast(NULL, &x, &y, &both) ? both.dims[0] : OP_DIM_UNKNOWN;
+}
+
+/* The extent of a label in some operands: 1 where none has it. */
+static int64_t extent_of(const operand *operands, int32_t count, int32_t label) {
+    int64_t extent = 1;
+    for (int32_t o = 0; o < count; o++) {
+        for (int32_t i = 0; i < operands[o].labels.count; i++) {
+            if (operands[o].labels.labels[i] == label)
+                extent = broadcast(extent, operands[o].value->type.shape.dims[i]);
+        }
+    }
+    return extent;
+}
+
+static op_shape shape_of(const operand *operands, int32_t count, const dimensions *d) {
     op_shape shape = {.rank = d->count};
-    for (int32_t i = 0; i < d->count; i++) shape.dims[i] = l->equation.extent[d->labels[i]];
+    for (int32_t i = 0; i < d->count; i++) shape.dims[i] = extent_of(operands, count, d->labels[i]);
     return shape;
+}
+
+/* All these dimensions as one. */
+static int64_t elements(const operand *o, const dimensions *d) {
+    int64_t product = 1;
+    if (d->count == 1) return extent_of(o, 1, d->labels[0]);
+    for (int32_t i = 0; i < d->count; i++) {
+        const int64_t extent = extent_of(o, 1, d->labels[i]);
+        if (extent < 0) return OP_DIM_UNKNOWN;
+        product *= extent;
+    }
+    return product;
 }
 
 /* What Reshape is told to get from one shape to the other: extents; where some are open, 0 for an open one that keeps its place, and -1 for
@@ -77,159 +142,404 @@ static bool reshape_request(const op_shape *from, const op_shape *to, int64_t *r
 
 static bool can_reshape(const op_shape *from, const op_shape *to) {
     int64_t request[OP_MAX_RANK];
-    return op_shape_same(from, to) || reshape_request(from, to, request);
+    return from->rank == to->rank || reshape_request(from, to, request); /* nothing was joined */
+}
+
+/* ---- nodes: NULL where memory runs out ----------------------------------------------------------------- */
+
+static ir_value *make(const lowering *l, op_code code, const op_attribute *attribute, uint32_t count,
+                      ir_value *const *inputs, const op_shape *shape) {
+    op_attributes attributes = {0};
+    for (uint32_t i = 0; i < count; i++)
+        if (!inputs[i]) return NULL;
+    if (attribute && !ir_attribute_set(l->context->module, &attributes, attribute)) return NULL;
+    ir_node *node =
+        ir_node_new(l->node->graph, l->node, code, l->node->name, l->node->path, attributes, count, inputs);
+    const op_type type = {.dtype = l->dtype, .shape = *shape};
+    return node ? ir_node_add_output(node, l->node->outputs[0]->name, &type) : NULL;
+}
+
+static ir_value *integers(const lowering *l, const int64_t *values, int32_t count) {
+    const op_type type = {.dtype = OP_INT64, .shape = {.rank = 1, .dims = {count}}};
+    return ir_constant_copy(l->context->module, l->node->outputs[0]->name, &type, values,
+                            (size_t)count * sizeof *values);
 }
 
 static ir_value *reshape(const lowering *l, ir_value *value, const op_shape *shape) {
     int64_t request[OP_MAX_RANK];
-    if (!value || op_shape_same(&value->type.shape, shape)) return value;
+    if (!value || value->type.shape.rank == shape->rank) return value;
     if (!reshape_request(&value->type.shape, shape, request)) return NULL;
-    op_attribute zero = {
+    const op_attribute zero = {
         .name = "allowzero", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = op_shape_known(shape)};
-    op_attributes attributes = {0};
-    ir_value *inputs[] = {value, integers(l, request, shape->rank)};
-    if (!inputs[1] || !ir_attribute_set(l->context->module, &attributes, &zero)) return NULL;
-    return make(l, OP_RESHAPE, attributes, 2, inputs, shape);
+    return make(l, OP_RESHAPE, &zero, 2, (ir_value *[]){value, integers(l, request, shape->rank)}, shape);
 }
 
-/* The dimensions of a value in another order. */
-static ir_value *transpose(const lowering *l, ir_value *value, const dimensions *from, const dimensions *to) {
+/* With dimensions of 1 at these axes of the result (Unsqueeze), or without those at these of the value (Squeeze). */
+static ir_value *change_rank(const lowering *l, op_code code, ir_value *value, const int64_t *axes,
+                             int32_t count) {
+    op_shape shape = {0};
+    if (!value || count == 0) return value;
+    const op_shape *from = &value->type.shape;
+    const int32_t rank = code == OP_UNSQUEEZE ? from->rank + count : from->rank;
+    for (int32_t i = 0, at = 0, next = 0; i < rank; i++) {
+        const bool named = next < count && axes[next] == i;
+        next += named;
+        if (!named) shape.dims[shape.rank++] = from->dims[at++];
+        else if (code == OP_UNSQUEEZE) shape.dims[shape.rank++] = 1;
+        else at++;
+    }
+    return make(l, code, NULL, 2, (ir_value *[]){value, integers(l, axes, count)}, &shape);
+}
+
+/* An operand with its dimensions in this order. */
+static ir_value *transpose(const lowering *l, const operand *from, const dimensions *to) {
     int64_t order[OP_MAX_RANK];
     bool same = true;
     for (int32_t i = 0; i < to->count; i++) {
-        for (int32_t k = 0; k < from->count; k++)
-            if (from->labels[k] == to->labels[i]) order[i] = k;
+        order[i] = find(&from->labels, to->labels[i], 0);
         same = same && order[i] == i;
     }
-    if (!value || same) return value;
-    op_attribute perm = {
+    if (!from->value || same) return from->value;
+    const op_attribute perm = {
         .name = "perm", .kind = OP_ATTRIBUTE_INTS, .count = (size_t)to->count, .as.integers = order};
-    op_attributes attributes = {0};
-    const op_shape shape = shape_of(l, to);
-    if (!ir_attribute_set(l->context->module, &attributes, &perm)) return NULL;
-    return make(l, OP_TRANSPOSE, attributes, 1, &value, &shape);
+    const op_shape shape = shape_of(from, 1, to);
+    return make(l, OP_TRANSPOSE, &perm, 1, &from->value, &shape);
 }
 
-/* The labels of an operand that the other one or the result has. */
-static dimensions kept_labels(const op_einsum *e, int32_t operand) {
-    dimensions kept = {0};
-    for (int32_t d = 0; d < e->rank[operand]; d++) {
-        const int32_t label = e->labels[operand][d];
-        if (has(e->labels[1 - operand], e->rank[1 - operand], label) || has(e->output, e->output_rank, label))
-            kept.labels[kept.count++] = label;
+static ir_value *cast(lowering *l, ir_value *value, op_dtype dtype) {
+    const op_attribute to = {.name = "to", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = dtype};
+    l->dtype = dtype;
+    return value ? make(l, OP_CAST, &to, 1, &value, &value->type.shape) : NULL;
+}
+
+/* ---- what stays ---------------------------------------------------------------------------------------- */
+
+/* A letter for each label: those of the ellipsis get letters that nobody uses. */
+static char letter_of(const lowering *l, int32_t label) {
+    int32_t unused = label - LETTERS;
+    int32_t letter = label;
+    if (label >= LETTERS) {
+        for (letter = 0; l->equation.used[letter] || unused-- > 0;) letter++;
     }
-    return kept;
+    return (char)(letter < 26 ? 'a' + letter : 'A' + letter - 26);
+}
+
+/* An Einsum of these operands; the node as it is, where they are its own. */
+static ir_value *einsum(const lowering *l, const operand *operands, int32_t count, const dimensions *wanted) {
+    char text[OP_EINSUM_OPERANDS * (OP_MAX_RANK + 1) + OP_MAX_RANK + 2];
+    ir_value *inputs[2];
+    size_t length = 0;
+    bool same = (uint32_t)count == l->node->input_count && wanted == &l->wanted;
+    for (int32_t o = 0; o < count; o++) {
+        if (o) text[length++] = ',';
+        for (int32_t i = 0; i < operands[o].labels.count; i++)
+            text[length++] = letter_of(l, operands[o].labels.labels[i]);
+        inputs[o] = operands[o].value;
+        same = same && inputs[o] == ir_input(l->node, (uint32_t)o);
+    }
+    if (same) return l->node->outputs[0];
+    text[length++] = '-';
+    text[length++] = '>';
+    for (int32_t i = 0; i < wanted->count; i++) text[length++] = letter_of(l, wanted->labels[i]);
+    const op_attribute equation = {
+        .name = "equation", .kind = OP_ATTRIBUTE_STRING, .count = 1, .as.text = {text, length}};
+    const op_shape shape = shape_of(operands, count, wanted);
+    return make(l, OP_EINSUM, &equation, (uint32_t)count, inputs, &shape);
+}
+
+/* ---- one operand --------------------------------------------------------------------------------------- */
+
+static bool others_have(const lowering *l, int32_t but, int32_t label) {
+    for (int32_t o = 0; o < l->count; o++)
+        if (o != but && has(&l->operands[o].labels, label)) return true;
+    return false;
+}
+
+/* Leaves out dimensions of 1 whose label is somewhere else, too. */
+static void drop_ones(lowering *l, int32_t at) {
+    operand *o = &l->operands[at];
+    dimensions left = {0};
+    int64_t axes[OP_MAX_RANK];
+    int32_t count = 0;
+    for (int32_t i = 0; i < o->labels.count; i++) {
+        const int32_t label = o->labels.labels[i];
+        if (o->value->type.shape.dims[i] == 1 &&
+            (others_have(l, at, label) || has(&left, label) || find(&o->labels, label, i + 1) >= 0))
+            axes[count++] = i;
+        else add(&left, label);
+    }
+    o->value = change_rank(l, OP_SQUEEZE, o->value, axes, count);
+    o->labels = left;
 }
 
 /* Sums over all labels but these. */
-static ir_value *sum_alone(const lowering *l, int32_t operand, const dimensions *left) {
-    const op_einsum *e = &l->equation;
+static ir_value *sum(const lowering *l, const operand *o, const dimensions *left) {
     int64_t axes[OP_MAX_RANK];
     int32_t count = 0;
-    ir_value *value = ir_input(l->node, (uint32_t)operand);
-    for (int32_t d = 0; d < e->rank[operand]; d++)
-        if (!has(left->labels, left->count, e->labels[operand][d])) axes[count++] = d;
-    if (!count) return value;
-    op_attribute keep = {.name = "keepdims", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 0};
-    op_attributes attributes = {0};
-    ir_value *inputs[] = {value, integers(l, axes, count)};
-    const op_shape shape = shape_of(l, left);
-    if (!inputs[1] || !ir_attribute_set(l->context->module, &attributes, &keep)) return NULL;
-    return make(l, OP_REDUCE_SUM, attributes, 2, inputs, &shape);
+    for (int32_t i = 0; i < o->labels.count; i++)
+        if (!has(left, o->labels.labels[i])) axes[count++] = i;
+    if (!count) return o->value;
+    const op_attribute keep = {.name = "keepdims", .kind = OP_ATTRIBUTE_INT, .count = 1};
+    const op_shape shape = shape_of(o, 1, left);
+    return make(l, OP_REDUCE_SUM, &keep, 2, (ir_value *[]){o->value, integers(l, axes, count)}, &shape);
 }
 
-/* ---- one Einsum ---------------------------------------------------------------------------------------- */
-
-static bool is_product(const lowering *l) {
-    const op_einsum *e = &l->equation;
-    op_dtype dtype = l->node->outputs[0]->type.dtype;
-    if (e->operands != 2) return false;
-    if (dtype == OP_INT8 || dtype == OP_UINT8 || dtype == OP_INT16 || dtype == OP_UINT16)
-        return false; /* MatMul */
-    for (int32_t o = 0; o < 2; o++) {
-        const op_shape *shape = &ir_input(l->node, (uint32_t)o)->type.shape;
-        for (int32_t d = 0; d < e->rank[o]; d++) {
-            if (has(e->labels[o], d, e->labels[o][d]) || shape->dims[d] == OP_DIM_UNKNOWN ||
-                shape->dims[d] != e->extent[e->labels[o][d]])
-                return false;
-        }
+/* Leaves out what nobody else has; then it has no label twice. */
+static void sum_alone(lowering *l, int32_t at) {
+    operand *o = &l->operands[at];
+    dimensions left = {0};
+    for (int32_t i = 0; i < o->labels.count; i++) {
+        const int32_t label = o->labels.labels[i];
+        if (!has(&left, label) && (has(&l->wanted, label) || others_have(l, at, label))) add(&left, label);
     }
-    return true;
+    if (left.count == o->labels.count) return;
+    if (l->products && !has_twice(&o->labels)) o->value = sum(l, o, &left);
+    else o->value = einsum(l, o, 1, &left);
+    o->labels = left;
 }
 
-/* Appends the labels of `count` in order that are (or are not) among the others. */
-static void choose(dimensions *to, const int32_t *labels, int32_t count, const dimensions *within,
-                   bool in_both, const dimensions *other) {
-    for (int32_t i = 0; i < count; i++) {
-        if (has(within->labels, within->count, labels[i]) &&
-            has(other->labels, other->count, labels[i]) == in_both)
-            to->labels[to->count++] = labels[i];
-    }
-}
+/* ---- two operands -------------------------------------------------------------------------------------- */
 
-static void append(dimensions *to, const dimensions *more) {
-    for (int32_t i = 0; i < more->count; i++) to->labels[to->count++] = more->labels[i];
-}
+/* What the labels of two are for their product. */
+typedef struct parts {
+    dimensions stack, rows, columns, depth;
+} parts;
 
-/* The extent of all these dimensions as one. */
-static int64_t elements(const lowering *l, const dimensions *d) {
+/* How many rows or columns, which one operand alone has, the result has from label `from` on. */
+static int64_t left_of(const operand *own, const operand *other, const dimensions *wanted, int32_t from) {
     int64_t product = 1;
-    if (d->count == 1) return l->equation.extent[d->labels[0]];
-    for (int32_t i = 0; i < d->count; i++) {
-        const int64_t extent = l->equation.extent[d->labels[i]];
-        if (extent < 0) return OP_DIM_UNKNOWN;
-        product *= extent;
+    for (int32_t i = from; i < wanted->count; i++) {
+        const int32_t label = wanted->labels[i];
+        if (!has(&own->labels, label) || has(&other->labels, label)) continue;
+        const int64_t extent = extent_of(own, 1, label);
+        product *= extent < 0 || extent > ENOUGH ? ENOUGH : extent;
+        if (product > ENOUGH) product = ENOUGH;
     }
     return product;
 }
 
-static void add_dimension(op_shape *shape, int64_t extent) {
-    shape->dims[shape->rank++] = extent;
+static parts parts_of(const operand *a, const operand *b, const dimensions *wanted) {
+    parts p = {0};
+    const dimensions both = among(&a->labels, &b->labels, true), batch = among(wanted, &both, true);
+    const int32_t last = batch.count ? find(wanted, batch.labels[batch.count - 1], 0) : -1;
+    p.depth = among(&both, wanted, false);
+    for (int32_t i = 0; i < wanted->count; i++) {
+        const int32_t label = wanted->labels[i];
+        const bool row = has(&a->labels, label);
+        if (has(&both, label) || (i < last && left_of(row ? a : b, row ? b : a, wanted, i + 1) >= ENOUGH))
+            add(&p.stack, label);
+        else add(row ? &p.rows : &p.columns, label);
+    }
+    if (last < 0 && p.rows.count > 1 && elements(a, &p.rows) == OP_DIM_UNKNOWN) {
+        p.stack = p.rows;
+        p.rows = (dimensions){.count = 1, .labels = {p.stack.labels[--p.stack.count]}};
+    }
+    return p;
 }
 
-static base_status lower(const lowering *l) {
-    const op_einsum *e = &l->equation;
-    const dimensions a = kept_labels(e, 0), b = kept_labels(e, 1);
-    dimensions batch = {0}, rows = {0}, columns = {0}, depth = {0};
-    choose(&batch, e->output, e->output_rank, &a, true, &b);
-    choose(&rows, e->output, e->output_rank, &a, false, &b);
-    choose(&columns, e->output, e->output_rank, &b, false, &a);
-    for (int32_t i = 0; i < a.count; i++) {
-        if (!has(e->output, e->output_rank, a.labels[i])) depth.labels[depth.count++] = a.labels[i];
+/* The shape of an operand of MatMul whose labels of a kind are one dimension, or none. */
+static op_shape joined_shape(const operand *o, const dimensions *stack, const dimensions *first,
+                             const dimensions *second) {
+    const dimensions own = among(stack, &o->labels, true);
+    op_shape shape = shape_of(o, 1, &own);
+    if (first->count) shape.dims[shape.rank++] = elements(o, first);
+    if (second->count) shape.dims[shape.rank++] = elements(o, second);
+    return shape;
+}
+
+/* An operand as MatMul wants it: of each kind one dimension, and 1 where the operand has none of it, but for leading ones. */
+static ir_value *factor(const lowering *l, const operand *o, const dimensions *stack, const dimensions *first,
+                        const dimensions *second) {
+    const op_shape joined = joined_shape(o, stack, first, second);
+    dimensions order = among(stack, &o->labels, true);
+    int64_t axes[OP_MAX_RANK];
+    int32_t leading = 0, count = 0;
+    append(&order, first);
+    append(&order, second);
+    while (leading < stack->count && !has(&o->labels, stack->labels[leading])) leading++;
+    for (int32_t i = leading; i < stack->count; i++)
+        if (!has(&o->labels, stack->labels[i])) axes[count++] = i - leading;
+    if (!first->count) axes[count++] = stack->count - leading;
+    if (!second->count) axes[count++] = stack->count - leading + 1;
+    return change_rank(l, OP_UNSQUEEZE, reshape(l, transpose(l, o, &order), &joined), axes, count);
+}
+
+/* The product's shape, its dimensions as one of each kind; and with each by itself. */
+static void result_shapes(const operand *two, const parts *p, op_shape *joined, op_shape *apart) {
+    dimensions made = p->stack;
+    *joined = shape_of(two, 2, &made);
+    if (p->rows.count) joined->dims[joined->rank++] = elements(&two[0], &p->rows);
+    if (p->columns.count) joined->dims[joined->rank++] = elements(&two[1], &p->columns);
+    append(&made, &p->rows);
+    append(&made, &p->columns);
+    *apart = shape_of(two, 2, &made);
+}
+
+static bool is_product(const lowering *l, const operand *two, const parts *p) {
+    op_shape joined, apart, wanted;
+    dimensions a = among(&p->stack, &two[0].labels, true), b = among(&p->stack, &two[1].labels, true);
+    if (!l->products || p->stack.count + 2 > OP_MAX_RANK) return false;
+    for (int32_t i = 0; i < p->depth.count; i++) {
+        const int64_t extent = extent_of(&two[0], 1, p->depth.labels[i]);
+        if (extent == OP_DIM_UNKNOWN || extent != extent_of(&two[1], 1, p->depth.labels[i])) return false;
     }
-    /* [batch, rows, depth] [batch, depth, columns] */
-    dimensions a_order = batch, b_order = batch, made = batch, wanted = {.count = e->output_rank};
-    append(&a_order, &rows);
-    append(&a_order, &depth);
-    append(&b_order, &depth);
-    append(&b_order, &columns);
-    append(&made, &rows);
-    append(&made, &columns);
-    for (int32_t i = 0; i < e->output_rank; i++) wanted.labels[i] = e->output[i];
-    op_shape a_shape = shape_of(l, &batch), b_shape = a_shape, c_shape = a_shape;
-    const int64_t all_rows = elements(l, &rows), all_columns = elements(l, &columns);
-    if (batch.count == 0 && all_rows == OP_DIM_UNKNOWN) a_shape = c_shape = shape_of(l, &rows);
-    else {
-        add_dimension(&a_shape, all_rows);
-        add_dimension(&c_shape, all_rows);
+    result_shapes(two, p, &joined, &apart);
+    if (!can_reshape(&joined, &apart)) return false;
+    append(&a, &p->rows);
+    append(&a, &p->depth);
+    append(&b, &p->depth);
+    append(&b, &p->columns);
+    apart = shape_of(&two[0], 1, &a);
+    wanted = joined_shape(&two[0], &p->stack, &p->rows, &p->depth);
+    if (!can_reshape(&apart, &wanted)) return false;
+    apart = shape_of(&two[1], 1, &b);
+    wanted = joined_shape(&two[1], &p->stack, &p->depth, &p->columns);
+    return can_reshape(&apart, &wanted);
+}
+
+static ir_value *product(const lowering *l, const operand *two, const parts *p, const dimensions *wanted) {
+    op_shape joined, apart, full;
+    int64_t axes[2];
+    int32_t count = 0;
+    operand made = {.labels = p->stack};
+    append(&made.labels, &p->rows);
+    append(&made.labels, &p->columns);
+    result_shapes(two, p, &joined, &apart);
+    full = shape_of(two, 2, &p->stack);
+    if (!p->rows.count) axes[count++] = full.rank;
+    full.dims[full.rank++] = p->rows.count ? elements(&two[0], &p->rows) : 1;
+    if (!p->columns.count) axes[count++] = full.rank;
+    full.dims[full.rank++] = p->columns.count ? elements(&two[1], &p->columns) : 1;
+    ir_value *const factors[] = {factor(l, &two[0], &p->stack, &p->rows, &p->depth),
+                                 factor(l, &two[1], &p->stack, &p->depth, &p->columns)};
+    made.value = change_rank(l, OP_SQUEEZE, make(l, OP_MATMUL, NULL, 2, factors, &full), axes, count);
+    made.value = reshape(l, made.value, &apart);
+    return transpose(l, &made, wanted);
+}
+
+/* Nothing is summed over. */
+static ir_value *multiply(const lowering *l, const operand *two, const dimensions *wanted) {
+    const op_shape shape = shape_of(two, 2, wanted);
+    ir_value *factors[2];
+    for (int32_t o = 0; o < 2; o++) {
+        const dimensions order = among(wanted, &two[o].labels, true);
+        int64_t axes[OP_MAX_RANK];
+        int32_t leading = 0, count = 0;
+        while (leading < wanted->count && !has(&order, wanted->labels[leading])) leading++;
+        for (int32_t i = leading; i < wanted->count; i++)
+            if (!has(&order, wanted->labels[i])) axes[count++] = i - leading;
+        factors[o] = change_rank(l, OP_UNSQUEEZE, transpose(l, &two[o], &order), axes, count);
     }
-    add_dimension(&a_shape, elements(l, &depth));
-    add_dimension(&b_shape, elements(l, &depth));
-    add_dimension(&b_shape, all_columns);
-    add_dimension(&c_shape, all_columns);
-    const op_shape a_ordered = shape_of(l, &a_order), b_ordered = shape_of(l, &b_order),
-                   apart = shape_of(l, &made);
-    if (!can_reshape(&a_ordered, &a_shape) || !can_reshape(&b_ordered, &b_shape) ||
-        !can_reshape(&c_shape, &apart))
-        return BASE_OK;
-    ir_value *factors[] = {reshape(l, transpose(l, sum_alone(l, 0, &a), &a, &a_order), &a_shape),
-                           reshape(l, transpose(l, sum_alone(l, 1, &b), &b, &b_order), &b_shape)};
-    if (!factors[0] || !factors[1]) return base_fail_memory(l->context->report);
-    ir_value *product = make(l, OP_MATMUL, (op_attributes){0}, 2, factors, &c_shape);
-    if (product) product = transpose(l, reshape(l, product, &apart), &made, &wanted);
-    if (!product) return base_fail_memory(l->context->report);
-    ir_value_replace(l->node->outputs[0], product);
+    return make(l, OP_MUL, NULL, 2, factors, &shape);
+}
+
+static ir_value *contract(const lowering *l, const operand *two, const dimensions *wanted) {
+    const parts p = parts_of(&two[0], &two[1], wanted);
+    if (!p.depth.count) return multiply(l, two, wanted);
+    return is_product(l, two, &p) ? product(l, two, &p, wanted) : einsum(l, two, 2, wanted);
+}
+
+/* ---- all operands -------------------------------------------------------------------------------------- */
+
+/* How much work it is to make one of two. */
+static double work_of(const operand *a, const operand *b) {
+    dimensions all = among(&b->labels, &a->labels, false);
+    const operand two[] = {*a, *b};
+    double work = 1;
+    append(&all, &a->labels);
+    for (int32_t i = 0; i < all.count; i++) {
+        const int64_t extent = extent_of(two, 2, all.labels[i]);
+        work *= extent < 0 ? SUPPOSED : (double)extent;
+    }
+    return work;
+}
+
+/* Labels of both, then those of the first, then those of the second, as far as they are of use when the two are one. */
+static dimensions left_labels(const lowering *l, int32_t first, int32_t second) {
+    const dimensions *a = &l->operands[first].labels, *b = &l->operands[second].labels;
+    dimensions all = among(a, b, true), left = {0};
+    const dimensions rows = among(a, b, false), columns = among(b, a, false);
+    append(&all, &rows);
+    append(&all, &columns);
+    for (int32_t i = 0; i < all.count; i++) {
+        bool used = has(&l->wanted, all.labels[i]);
+        for (int32_t o = 0; o < l->count; o++)
+            used = used || (o != first && o != second && has(&l->operands[o].labels, all.labels[i]));
+        if (used) add(&left, all.labels[i]);
+    }
+    return left;
+}
+
+/* Makes one of the two that take the least work. False where memory runs out. */
+static bool join_two(lowering *l) {
+    int32_t first = 0, second = 1;
+    double least = work_of(&l->operands[0], &l->operands[1]);
+    for (int32_t i = 0; i < l->count; i++) {
+        for (int32_t k = i + 1; k < l->count; k++) {
+            const double work = work_of(&l->operands[i], &l->operands[k]);
+            if (work >= least) continue;
+            least = work;
+            first = i;
+            second = k;
+        }
+    }
+    const operand two[] = {l->operands[first], l->operands[second]};
+    const dimensions left = left_labels(l, first, second);
+    l->operands[first] = (operand){contract(l, two, l->count == 2 ? &l->wanted : &left), left};
+    for (int32_t i = second; i + 1 < l->count; i++) l->operands[i] = l->operands[i + 1];
+    l->count--;
+    return l->operands[first].value != NULL;
+}
+
+/* What is left is one operand. */
+static ir_value *finish_one(const lowering *l, const operand *o) {
+    const dimensions left = among(&o->labels, &l->wanted, true);
+    if (has_twice(&o->labels) || (left.count < o->labels.count && !l->products))
+        return einsum(l, o, 1, &l->wanted);
+    const operand summed = {sum(l, o, &left), left};
+    return transpose(l, &summed, &l->wanted);
+}
+
+static bool all_there(const lowering *l) {
+    for (int32_t o = 0; o < l->count; o++)
+        if (!l->operands[o].value) return false;
+    return true;
+}
+
+static base_status lower(lowering *l) {
+    const op_dtype dtype = l->dtype;
+    const bool wider = l->count > 2 && (dtype == OP_FLOAT16 || dtype == OP_BFLOAT16), one = l->count == 1;
+    for (int32_t o = 0; o < l->count && wider; o++)
+        l->operands[o].value = cast(l, l->operands[o].value, OP_FLOAT);
+    for (int32_t o = 0; o < l->count && all_there(l); o++) drop_ones(l, o);
+    for (int32_t o = 0; o < l->count && all_there(l) && !one; o++) sum_alone(l, o);
+    if (!all_there(l)) return base_fail_memory(l->context->report);
+    while (l->count > 1)
+        if (!join_two(l)) return base_fail_memory(l->context->report);
+    ir_value *made = l->operands[0].value;
+    if (one) made = finish_one(l, &l->operands[0]);
+    if (wider) made = cast(l, made, dtype);
+    if (!made) return base_fail_memory(l->context->report);
+    if (made != l->node->outputs[0]) ir_value_replace(l->node->outputs[0], made);
     return BASE_OK;
+}
+
+/* The operands with their labels. False where there are more of these than a value has dimensions. */
+static bool read(lowering *l) {
+    const op_einsum *e = &l->equation;
+    int32_t used = 0;
+    for (int32_t i = 0; i < OP_EINSUM_LABELS; i++) used += e->used[i];
+    if (used > OP_MAX_RANK) return false;
+    l->dtype = l->node->outputs[0]->type.dtype;
+    l->products =
+        l->dtype != OP_INT8 && l->dtype != OP_UINT8 && l->dtype != OP_INT16 && l->dtype != OP_UINT16;
+    l->count = e->operands;
+    for (int32_t o = 0; o < l->count; o++) {
+        l->operands[o].value = ir_input(l->node, (uint32_t)o);
+        for (int32_t d = 0; d < e->rank[o]; d++) add(&l->operands[o].labels, e->labels[o][d]);
+    }
+    for (int32_t d = 0; d < e->output_rank; d++) add(&l->wanted, e->output[d]);
+    return true;
 }
 
 base_status pass_lower_einsum(pass_context *context) {
@@ -245,7 +555,7 @@ base_status pass_lower_einsum(pass_context *context) {
         base_report ignored = {0};
         if (!ir_node_call(node, &arena, &call)) status = base_fail_memory(context->report);
         else if (node->outputs[0]->type.shape.rank >= 0 && op_einsum_read(&call, &l.equation, &ignored) &&
-                 l.equation.output_rank + 2 <= OP_MAX_RANK && is_product(&l))
+                 read(&l))
             status = lower(&l);
         base_arena_free(&arena);
     }

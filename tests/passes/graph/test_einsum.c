@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_einsum.c: random equations give the same as products of matrices, which they are lowered to, and from the kernel
- * that adds up one product after another. Small integers, so that every order of summation is exact. */
+/* test_einsum.c: random equations, as what they are lowered to and by the kernel alone, give what their definition says. Small whole numbers, so
+ * that every order of summation is exact. */
 #include "tests/support/support.h"
 #include "tests/support/operators.h"
 #include "tests/support/plan.h"
@@ -10,140 +10,269 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { SEED = 20261121, ROUNDS = 400, LABELS = 6, MOST = 4096 };
+enum { SEED = 20261121, ROUNDS = 1500, LABELS = 6, DOTS = 2, ALL = LABELS + DOTS, OPERANDS = 4, MOST = 4096 };
 
 typedef struct equation {
-    char text[64];
-    int rank[2];
-    int64_t dims[2][OP_MAX_RANK];
-    int labels[2][OP_MAX_RANK];
-    unsigned open; /* labels whose extents only a run knows */
+    char text[96];
+    int operands, output_rank;
+    int output[ALL];
+    int64_t extents[ALL];
+    int rank[OPERANDS];
+    int labels[OPERANDS][OP_MAX_RANK]; /* those of the ellipsis from LABELS on */
+    int64_t dims[OPERANDS][OP_MAX_RANK];
 } equation;
 
-/* Up to four labels in each operand, none twice; the result has some of them in any order. Extents from `least` on; the labels of `open`
- * have names in place of them. */
-static void make_equation(test_random *random, int64_t least, unsigned open, equation *e) {
-    int64_t extents[LABELS];
-    e->open = open;
-    char output[LABELS + 1];
-    int outputs = 0;
+/* What may be in an equation. */
+typedef struct kinds {
+    int operands; /* at most */
+    bool twice, ones, dots;
+    int64_t least; /* extent */
+} choice;
+
+static bool one_in(test_random *random, int64_t count) {
+    return test_random_below(random, count) == 0;
+}
+
+static void make_operand(test_random *random, const choice *kinds, equation *e, int o, size_t *length) {
+    const int letters = (int)test_random_below(random, e->operands > 2 ? 4 : 5);
+    const int dots = kinds->dots ? (int)test_random_below(random, letters ? DOTS + 1 : 1) : 0;
+    const int at = kinds->dots ? (int)test_random_below(random, letters + 1) : -1;
+    unsigned own = 0;
+    e->rank[o] = 0;
+    if (o) e->text[(*length)++] = ',';
+    for (int i = 0; i <= letters; i++) {
+        if (i == at) {
+            memcpy(e->text + *length, "...", 3);
+            *length += 3;
+            for (int k = dots; k-- > 0;) e->labels[o][e->rank[o]++] = LABELS + k;
+        }
+        if (i == letters) break;
+        int label = (int)test_random_below(random, LABELS);
+        while (own >> label & 1 && !(kinds->twice && one_in(random, 6)))
+            label = (int)test_random_below(random, LABELS);
+        own |= 1u << label;
+        e->text[(*length)++] = (char)('a' + label);
+        e->labels[o][e->rank[o]++] = label;
+    }
+    for (int d = 0; d < e->rank[o]; d++)
+        e->dims[o][d] = kinds->ones && one_in(random, 5) ? 1 : e->extents[e->labels[o][d]];
+}
+
+/* The result has some of the labels in any order. */
+static void make_equation(test_random *random, const choice *kinds, equation *e) {
     unsigned used = 0;
     size_t length = 0;
-    for (int i = 0; i < LABELS; i++) extents[i] = least + (int64_t)(test_random_next(random) % 4);
-    for (int o = 0; o < 2; o++) {
-        unsigned own = 0;
-        e->rank[o] = 0;
-        if (o) e->text[length++] = ',';
-        for (int wanted = (int)(test_random_next(random) % 5); e->rank[o] < wanted;) {
-            unsigned label = (unsigned)(test_random_next(random) % LABELS);
-            if (own >> label & 1) continue;
-            own |= 1u << label;
-            e->text[length++] = (char)('a' + label);
-            e->labels[o][e->rank[o]] = (int)label;
-            e->dims[o][e->rank[o]++] = extents[label];
-        }
-        used |= own;
+    *e = (equation){.operands = 1 + (int)test_random_below(random, kinds->operands)};
+    for (int i = 0; i < ALL; i++) e->extents[i] = kinds->least + test_random_below(random, 4);
+    for (int o = 0; o < e->operands; o++) {
+        make_operand(random, kinds, e, o, &length);
+        for (int d = 0; d < e->rank[o]; d++) used |= 1u << e->labels[o][d];
     }
+    for (int i = 0; i < ALL; i++) { /* an extent that is 1 in all operands is 1 */
+        bool there = false;
+        for (int o = 0; o < e->operands; o++)
+            for (int d = 0; d < e->rank[o]; d++)
+                there = there || (e->labels[o][d] == i && e->dims[o][d] == e->extents[i]);
+        if (!there) e->extents[i] = 1;
+    }
+    char output[ALL + 4];
+    int outputs = 0;
     for (int i = 0; i < LABELS; i++) {
-        if (!(used >> i & 1) || test_random_next(random) % 3 == 0) continue;
-        int at = (int)(test_random_next(random) % (unsigned)(outputs + 1));
+        if (!(used >> i & 1) || one_in(random, 3)) continue;
+        const int at = (int)test_random_below(random, outputs + 1);
         memmove(output + at + 1, output + at, (size_t)(outputs - at));
         output[at] = (char)('a' + i);
         outputs++;
     }
-    snprintf(e->text + length, sizeof e->text - length, "->%.*s", outputs, output);
+    memcpy(e->text + length, "->", 2);
+    length += 2;
+    const int at = kinds->dots && !one_in(random, 4) ? (int)test_random_below(random, outputs + 1) : -1;
+    for (int i = 0; i <= outputs; i++) {
+        if (i == at) {
+            memcpy(e->text + length, "...", 3);
+            length += 3;
+            for (int k = DOTS; k-- > 0;)
+                if (used >> (LABELS + k) & 1) e->output[e->output_rank++] = LABELS + k;
+        }
+        if (i == outputs) break;
+        e->text[length++] = output[i];
+        e->output[e->output_rank++] = output[i] - 'a';
+    }
 }
 
-/* How many products the equation became; *left: it stayed, or became none. The values of a plan are those of the kernel. */
-static size_t compare(test_random *random, const equation *e, bool *left) {
-    char text[512], dims[2][64];
-    static float data[2][MOST];
-    size_t products = 0;
+/* The element of operand o (or of the result, o is -1) that these labels' indices are of. */
+static int64_t element_of(const equation *e, int o, const int64_t *index) {
+    const int rank = o < 0 ? e->output_rank : e->rank[o];
+    int64_t at = 0;
+    for (int d = 0; d < rank; d++) {
+        const int label = o < 0 ? e->output[d] : e->labels[o][d];
+        const int64_t extent = o < 0 ? e->extents[label] : e->dims[o][d];
+        at = at * extent + (extent == 1 ? 0 : index[label]);
+    }
+    return at;
+}
+
+/* The definition: the products of all combinations of indices are added to the element of the result that is theirs. */
+static void define(const equation *e, const op_tensor *inputs, int64_t *sums) {
+    int64_t index[ALL] = {0}, combinations = 1, used[ALL];
+    for (int i = 0; i < ALL; i++) {
+        used[i] = 1;
+        for (int o = 0; o < e->operands; o++)
+            for (int d = 0; d < e->rank[o]; d++)
+                if (e->labels[o][d] == i) used[i] = e->extents[i];
+        combinations *= used[i];
+    }
+    for (int64_t c = 0; c < combinations; c++) {
+        int64_t product = 1, rest = c;
+        for (int i = 0; i < ALL; rest /= used[i++]) index[i] = rest % used[i];
+        for (int o = 0; o < e->operands; o++)
+            product *= (int64_t)test_real(&inputs[o], element_of(e, o, index));
+        sums[element_of(e, -1, index)] += product;
+    }
+}
+
+/* "float32[...]"; an extent that is open has a name: the label's own, or, where it is another one there or `apart`, one for this operand. */
+static void print_type(const equation *e, int o, op_dtype dtype, unsigned open, bool apart, char *text,
+                       size_t size) {
+    size_t used = (size_t)snprintf(text, size, "%s[", op_dtype_name(dtype));
+    for (int d = 0; d < e->rank[o]; d++) {
+        const int label = e->labels[o][d];
+        if (d) used += (size_t)snprintf(text + used, size - used, ",");
+        if (!(open >> label & 1))
+            used += (size_t)snprintf(text + used, size - used, "%d", (int)e->dims[o][d]);
+        else if (apart || e->dims[o][d] != e->extents[label])
+            used += (size_t)snprintf(text + used, size - used, "own%d_%d", o, d);
+        else used += (size_t)snprintf(text + used, size - used, "extent%d", label);
+    }
+    snprintf(text + used, size - used, "]");
+}
+
+static void fail_where(const equation *e, const char *text, const char *what, int64_t at) {
+    fail_msg("%s: element %d of %s differs in\n%s", e->text, (int)at, what, text);
+}
+
+static void check(const equation *e, const op_tensor *made, const int64_t *sums, const char *text,
+                  const char *what) {
+    op_tensor one = {.type = {.dtype = made->type.dtype}};
+    _Alignas(16) char element[16];
+    one.data = element;
+    for (int64_t i = 0; i < test_elements(made); i++) {
+        test_set(&one, 0, (double)sums[i]); /* integers wrap around */
+        if (!(test_real(made, i) == test_real(&one, 0))) fail_where(e, text, what, i);
+    }
+}
+
+/* The kernel, on 1 to 5 threads. */
+static void check_kernel(const equation *e, op_call *call, const int64_t *sums, const char *text,
+                         base_arena *arena) {
+    base_report report = {0};
+    for (int threads = 1; threads <= 5; threads++) {
+        rt_environment environment = {.threads = threads};
+        if (op_infer(call, &report) != BASE_OK ||
+            rt_kernel_evaluate(call, &environment, arena, &report) != BASE_OK)
+            fail_msg("%s: %s", e->text, report.text);
+        check(e, &call->outputs[0], sums, text, "the kernel's result");
+    }
+}
+
+/* How many nodes of its plan are Einsum; `plain` asks for the kernel, too. */
+static size_t compare(test_random *random, const equation *e, op_dtype dtype, unsigned open, bool apart) {
+    char text[768], type[96];
+    static char data[OPERANDS][MOST * 8];
+    static int64_t sums[MOST * 16];
+    const size_t size = op_dtype_bytes(dtype);
+    const bool half = dtype == OP_FLOAT16 || dtype == OP_BFLOAT16;
+    const bool natural = dtype == OP_UINT8 || dtype == OP_UINT32 || dtype == OP_UINT64;
+    const int64_t values = half ? 2 : 9, least = half || natural ? 0 : -4;
+    op_tensor inputs[OPERANDS] = {0}, output = {0};
     base_arena arena;
     base_arena_init(&arena, NULL);
-    op_tensor inputs[2] = {0}, output = {0};
-    for (int o = 0; o < 2; o++) {
-        size_t elements = 1, used = 0;
-        dims[o][0] = 0;
-        for (int d = 0; d < e->rank[o]; d++) {
-            elements *= (size_t)e->dims[o][d];
-            const bool open = e->open >> e->labels[o][d] & 1;
-            used += (size_t)snprintf(dims[o] + used, sizeof dims[o] - used, "%s%s%d", d ? "," : "",
-                                     open ? "extent" : "", open ? e->labels[o][d] : (int)e->dims[o][d]);
-        }
-        for (size_t i = 0; i < elements; i++) data[o][i] = (float)(test_random_next(random) % 9) - 4;
-        inputs[o] = (op_tensor){.type = {.dtype = OP_FLOAT, .shape = {.rank = e->rank[o]}},
-                                .bytes = elements * sizeof(float),
-                                .data = data[o]};
+    size_t used = (size_t)snprintf(text, sizeof text, "module \"einsum\" { graph main("), stayed = 0;
+    for (int o = 0; o < e->operands; o++) {
+        inputs[o] = (op_tensor){.type = {.dtype = dtype, .shape = {.rank = e->rank[o]}}, .data = data[o]};
         memcpy(inputs[o].type.shape.dims, e->dims[o], (size_t)e->rank[o] * sizeof *e->dims[o]);
+        const int64_t elements = test_elements(&inputs[o]);
+        assert_true(elements <= MOST);
+        inputs[o].bytes = (size_t)elements * size;
+        for (int64_t i = 0; i < elements; i++)
+            test_set(&inputs[o], i, (double)(test_random_below(random, values) + least));
+        print_type(e, o, dtype, open, apart, type, sizeof type);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%%x%d: %s", o ? ", " : "", o, type);
     }
+    used += (size_t)snprintf(text + used, sizeof text - used, ") {\n%%y: ? = Einsum(");
+    for (int o = 0; o < e->operands; o++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%%x%d", o ? ", " : "", o);
+    snprintf(text + used, sizeof text - used, ") {equation = \"%s\"}\nyield %%y } }\n", e->text);
     op_attribute attribute = {
         .name = "equation", .kind = OP_ATTRIBUTE_STRING, .count = 1, .as.text = {e->text, strlen(e->text)}};
     op_call call = {.code = OP_EINSUM,
                     .attributes = {1, &attribute},
-                    .input_count = 2,
+                    .input_count = (uint32_t)e->operands,
                     .output_count = 1,
                     .inputs = inputs,
                     .outputs = &output};
-    rt_environment environment = {.threads = 1};
-    base_report report = {0};
-    if (op_infer(&call, &report) != BASE_OK ||
-        rt_kernel_evaluate(&call, &environment, &arena, &report) != BASE_OK)
-        fail_msg("%s: %s", e->text, report.text);
-    snprintf(text, sizeof text,
-             "module \"einsum\" { graph main(%%a: float32[%s], %%b: float32[%s]) {\n"
-             "%%y: ? = Einsum(%%a, %%b) {equation = \"%s\"}\nyield %%y } }\n",
-             dims[0], dims[1], e->text);
+    memset(sums, 0, sizeof sums);
+    define(e, inputs, sums);
+    check_kernel(e, &call, sums, text, &arena);
     support_session on;
-    support_session_open(&on, text, 1);
+    support_session_open(&on, text, 1 + (int)test_random_below(random, 5));
     const plan *made = rt_plan_of(on.plan);
-    *left = false;
-    for (uint64_t n = 0; n < made->header->nodes.count; n++) {
-        *left = *left || plan_node_code(made, &made->nodes[n]) == OP_EINSUM;
-        products += plan_node_code(made, &made->nodes[n]) == OP_MATMUL;
-    }
-    for (size_t o = 0; o < 2; o++) {
+    for (uint64_t n = 0; n < made->header->nodes.count; n++)
+        stayed += plan_node_code(made, &made->nodes[n]) == OP_EINSUM;
+    for (int o = 0; o < e->operands; o++) {
         ouro_error error;
-        if (ouro_session_bind_input(on.session, o, data[o], inputs[o].bytes, e->dims[o], &error) != OURO_OK)
-            fail_msg("%s of [%s] and [%s]: %s", e->text, dims[0], dims[1], error.message);
+        if (ouro_session_bind_input(on.session, (size_t)o, data[o], inputs[o].bytes, e->dims[o], &error) !=
+            OURO_OK)
+            fail_msg("%s: %s\n%s", e->text, error.message, text);
     }
     support_run(&on);
-    if (memcmp(support_output(&on, 0, output.bytes), output.data, output.bytes) != 0)
-        fail_msg("%s of [%s] and [%s] differs", e->text, dims[0], dims[1]);
+    output.data = (void *)(uintptr_t)support_output(&on, 0, output.bytes);
+    check(e, &output, sums, text, "the plan's result");
     support_session_close(&on);
     base_arena_free(&arena);
-    return products;
+    return stayed;
 }
 
-static void products_are_what_equations_say(void **state) {
+/* Extents that are known, in every type: of two operands without a label twice nothing stays, but for integers of 8 and 16 bits. */
+static void equations_are_what_they_are_lowered_to(void **state) {
     (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT,  OP_FLOAT, OP_DOUBLE, OP_FLOAT16, OP_BFLOAT16, OP_INT32,
+                                      OP_UINT32, OP_INT64, OP_UINT64, OP_INT8,    OP_INT16,    OP_UINT8};
     test_random random = {SEED};
-    size_t products = 0;
     printf("seed %d\n", SEED);
     for (int round = 0; round < ROUNDS; round++) {
-        equation e = {0};
-        bool left;
-        make_equation(&random, 1, 0, &e);
-        products += compare(&random, &e, &left);
-        assert_false(left);
+        equation e;
+        const choice kinds = {.operands = OPERANDS,
+                              .twice = round % 3 == 1,
+                              .ones = round % 2,
+                              .dots = round % 5 == 0,
+                              .least = 1};
+        const op_dtype dtype = dtypes[test_random_below(&random, (int64_t)(sizeof dtypes / sizeof *dtypes))];
+        make_equation(&random, &kinds, &e);
+        const size_t stayed = compare(&random, &e, dtype, 0, false);
+        if (!kinds.twice && stayed && dtype != OP_INT8 && dtype != OP_INT16 && dtype != OP_UINT8)
+            fail_msg("%s stays", e.text);
     }
-    assert_true(products > ROUNDS / 2);
 }
 
-/* Some extents, or all, are known to a run alone, and may be 0 there. Most equations are products all the same. */
+/* Some extents, or all, are known to a run alone, and may be 0 or 1 there. Most equations are lowered all the same. */
 static void extents_may_be_open(void **state) {
     (void)state;
     test_random random = {SEED + 1};
-    size_t products = 0, stayed = 0;
+    size_t stayed = 0;
     for (int round = 0; round < ROUNDS; round++) {
-        equation e = {0};
-        bool left;
-        make_equation(&random, round % 4 != 0, (unsigned)(test_random_next(&random) % (1 << LABELS)), &e);
-        products += compare(&random, &e, &left);
-        stayed += left;
+        equation e;
+        const choice kinds = {.operands = OPERANDS,
+                              .twice = round % 3 == 1,
+                              .ones = round % 4 == 1,
+                              .dots = round % 5 == 0,
+                              .least = round % 4 != 0};
+        make_equation(&random, &kinds, &e);
+        stayed += compare(&random, &e, round % 7 ? OP_FLOAT : OP_INT64,
+                          (unsigned)test_random_below(&random, 1 << ALL), round % 6 == 0) > 0;
     }
-    printf("of %d equations %zu became products, %zu stayed\n", ROUNDS, products, stayed);
-    assert_true(products > ROUNDS / 4 && stayed < ROUNDS / 2);
+    printf("of %d equations %zu stayed in part\n", ROUNDS, stayed);
+    assert_true(stayed < ROUNDS / 3);
 }
 
 /* What attention is written with: no Einsum stays, whatever is open. */
@@ -160,6 +289,11 @@ static void attention_with_open_extents_is_products(void **state) {
         {"bnhk,hkd->bnd", "batch,n,4,16", "4,16,64"},
         {"...id,...jd->...ij", "batch,8,n,64", "batch,8,m,64"},
         {"bld,dn->bln", "batch,n,64", "64,16"},
+        {"ibnd,jbnd->bnij", "64,batch,4,64", "128,1,4,64"},
+        {"ibnd,jbnd->bnij", "n,1,4,64", "m,batch,4,64"},
+        {"bhld,lhd->bhl", "batch,8,n,64", "n,8,64"},
+        {"bqhd,bkhd->bhqk", "batch,n,8,64", "others,m,8,64"},
+        {"bd,bn->bdn", "batch,d", "batch,n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
@@ -176,33 +310,9 @@ static void attention_with_open_extents_is_products(void **state) {
     }
 }
 
-/* Diagonals and broadcast extents are left to the kernel. */
-static void what_is_no_product_stays(void **state) {
-    (void)state;
-    static const char *const texts[] = {
-        "%a: float32[3,3], %b: float32[3,4]) {\n%y: ? = Einsum(%a, %b) {equation = \"ii,ij->j\"}",
-        "%a: float32[1,3], %b: float32[5,3,4]) {\n%y: ? = Einsum(%a, %b) {equation = \"...j,...jk->...k\"}"};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        char text[512];
-        support_session on;
-        static const float ones[60] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-        snprintf(text, sizeof text, "module \"einsum\" { graph main(%s\nyield %%y } }\n", texts[i]);
-        support_session_open(&on, text, 1);
-        const plan *made = rt_plan_of(on.plan);
-        assert_int_equal(plan_node_code(made, &made->nodes[0]), OP_EINSUM);
-        support_bind(&on, 0, ones, i ? 12 : 36);
-        support_bind(&on, 1, ones, i ? 240 : 48);
-        support_run(&on);
-        const float *y = support_output(&on, 0, i ? 80 : 16);
-        assert_true(y[0] == 3);
-        support_session_close(&on);
-    }
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_what_equations_say),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(equations_are_what_they_are_lowered_to),
                                        cmocka_unit_test(extents_may_be_open),
-                                       cmocka_unit_test(attention_with_open_extents_is_products),
-                                       cmocka_unit_test(what_is_no_product_stays)};
+                                       cmocka_unit_test(attention_with_open_extents_is_products)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
