@@ -15,7 +15,7 @@
  *
  * Extents may be open. One that numbers products may differ, as MatMul broadcasts it, but those that are summed over must be the same symbol. A Reshape
  * keeps an open dimension in its place, or finds it as the one that it is not told. What would need more than that stays an Einsum of two operands
- * without labels that one alone has; so does an operand with a label twice (a diagonal), by itself. Rows are not joined where there is one product.
+ * without labels that one alone has; and an operand with a label twice is an Einsum that copies its diagonal. Rows are not joined where there is one product.
  *
  * Needs: types, folded shapes. Breaks: that somebody reads every node. Guarantees: types of what it puts in; an Einsum that
  * remains has a kernel.
@@ -278,23 +278,37 @@ static ir_value *sum(const lowering *l, const operand *o, const dimensions *left
     int32_t count = 0;
     for (int32_t i = 0; i < o->labels.count; i++)
         if (!has(left, o->labels.labels[i])) axes[count++] = i;
-    if (!count) return o->value;
+    if (!o->value || !count) return o->value;
     const op_attribute keep = {.name = "keepdims", .kind = OP_ATTRIBUTE_INT, .count = 1};
     const op_shape shape = shape_of(o, 1, left);
     return make(l, OP_REDUCE_SUM, &keep, 2, (ir_value *[]){o->value, integers(l, axes, count)}, &shape);
 }
 
+/* The labels, none twice, and those of `first` before the others. */
+static dimensions distinct(const dimensions *of, const dimensions *first) {
+    dimensions each = among(first, of, true);
+    for (int32_t i = 0; i < of->count; i++)
+        if (!has(&each, of->labels[i])) add(&each, of->labels[i]);
+    return each;
+}
+
+/* Diagonals, which have no label twice, with these labels. */
+static operand diagonal(const lowering *l, const operand *o, const dimensions *labels) {
+    return (operand){has_twice(&o->labels) ? einsum(l, o, 1, labels) : o->value, *labels};
+}
+
 /* Leaves out what nobody else has; then it has no label twice. */
 static void sum_alone(lowering *l, int32_t at) {
+    static const dimensions none = {0};
     operand *o = &l->operands[at];
+    const dimensions each = distinct(&o->labels, &none);
     dimensions left = {0};
-    for (int32_t i = 0; i < o->labels.count; i++) {
-        const int32_t label = o->labels.labels[i];
-        if (!has(&left, label) && (has(&l->wanted, label) || others_have(l, at, label))) add(&left, label);
-    }
-    if (left.count == o->labels.count) return;
-    if (l->products && !has_twice(&o->labels)) o->value = sum(l, o, &left);
-    else o->value = einsum(l, o, 1, &left);
+    for (int32_t i = 0; i < each.count; i++)
+        if (has(&l->wanted, each.labels[i]) || others_have(l, at, each.labels[i])) add(&left, each.labels[i]);
+    if (l->products) {
+        *o = diagonal(l, o, &each);
+        o->value = sum(l, o, &left);
+    } else if (left.count < o->labels.count) o->value = einsum(l, o, 1, &left);
     o->labels = left;
 }
 
@@ -491,11 +505,15 @@ static bool join_two(lowering *l) {
     return l->operands[first].value != NULL;
 }
 
-/* What is left is one operand. */
+/* The result of an only operand. */
 static ir_value *finish_one(const lowering *l, const operand *o) {
-    const dimensions left = among(&o->labels, &l->wanted, true);
-    if (has_twice(&o->labels) || (left.count < o->labels.count && !l->products))
-        return einsum(l, o, 1, &l->wanted);
+    const dimensions each = distinct(&o->labels, &l->wanted), left = among(&o->labels, &l->wanted, true);
+    const bool sums = each.count > l->wanted.count;
+    if (sums ? !l->products : has_twice(&o->labels)) return einsum(l, o, 1, &l->wanted);
+    if (has_twice(&o->labels)) {
+        const operand flat = diagonal(l, o, &each);
+        return sum(l, &flat, &l->wanted);
+    }
     const operand summed = {sum(l, o, &left), left};
     return transpose(l, &summed, &l->wanted);
 }
