@@ -142,7 +142,8 @@ static bool reshape_request(const op_shape *from, const op_shape *to, int64_t *r
 
 static bool can_reshape(const op_shape *from, const op_shape *to) {
     int64_t request[OP_MAX_RANK];
-    return from->rank == to->rank || reshape_request(from, to, request); /* nothing was joined */
+    return from->rank == to->rank ||
+           reshape_request(from, to, request); /* of the same rank they are the same */
 }
 
 /* ---- nodes: NULL where memory runs out ----------------------------------------------------------------- */
@@ -167,28 +168,53 @@ static ir_value *integers(const lowering *l, const int64_t *values, int32_t coun
 
 static ir_value *reshape(const lowering *l, ir_value *value, const op_shape *shape) {
     int64_t request[OP_MAX_RANK];
-    if (!value || value->type.shape.rank == shape->rank) return value;
-    if (!reshape_request(&value->type.shape, shape, request)) return NULL;
+    if (!value || !reshape_request(&value->type.shape, shape, request)) return NULL;
     const op_attribute zero = {
         .name = "allowzero", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = op_shape_known(shape)};
     return make(l, OP_RESHAPE, &zero, 2, (ir_value *[]){value, integers(l, request, shape->rank)}, shape);
 }
 
-/* With dimensions of 1 at these axes of the result (Unsqueeze), or without those at these of the value (Squeeze). */
-static ir_value *change_rank(const lowering *l, op_code code, ir_value *value, const int64_t *axes,
-                             int32_t count) {
-    op_shape shape = {0};
-    if (!value || count == 0) return value;
-    const op_shape *from = &value->type.shape;
-    const int32_t rank = code == OP_UNSQUEEZE ? from->rank + count : from->rank;
-    for (int32_t i = 0, at = 0, next = 0; i < rank; i++) {
-        const bool named = next < count && axes[next] == i;
-        next += named;
-        if (!named) shape.dims[shape.rank++] = from->dims[at++];
-        else if (code == OP_UNSQUEEZE) shape.dims[shape.rank++] = 1;
-        else at++;
+/* Axes in ascending order. */
+typedef struct places {
+    int32_t count;
+    int64_t axes[OP_MAX_RANK];
+} places;
+
+/* The shape with dimensions of 1 at these axes of the result. */
+static op_shape with_ones(const op_shape *shape, const places *at) {
+    op_shape made = {.rank = shape->rank + at->count};
+    for (int32_t i = 0, from = 0, next = 0; i < made.rank; i++) {
+        const bool one = next < at->count && at->axes[next] == i;
+        next += one;
+        made.dims[i] = one ? 1 : shape->dims[from++];
     }
-    return make(l, code, NULL, 2, (ir_value *[]){value, integers(l, axes, count)}, &shape);
+    return made;
+}
+
+/* The value, some of whose dimensions become one (or none do), with dimensions of 1 at these axes: one Reshape, where that can say it. */
+static ir_value *join(const lowering *l, ir_value *value, const op_shape *joined, const places *ones) {
+    const op_shape full = with_ones(joined, ones);
+    int64_t request[OP_MAX_RANK];
+    if (!value) return NULL;
+    if (value->type.shape.rank != joined->rank) {
+        if (reshape_request(&value->type.shape, &full, request)) return reshape(l, value, &full);
+        value = reshape(l, value, joined);
+    }
+    if (!ones->count) return value;
+    return make(l, OP_UNSQUEEZE, NULL, 2, (ir_value *[]){value, integers(l, ones->axes, ones->count)}, &full);
+}
+
+/* The way back: without those dimensions of 1, some dimensions become several. */
+static ir_value *part(const lowering *l, ir_value *value, const op_shape *joined, const op_shape *apart,
+                      const places *ones) {
+    int64_t request[OP_MAX_RANK];
+    const bool same = joined->rank == apart->rank;
+    if (!value) return NULL;
+    if (!same && reshape_request(&value->type.shape, apart, request)) return reshape(l, value, apart);
+    if (ones->count)
+        value =
+            make(l, OP_SQUEEZE, NULL, 2, (ir_value *[]){value, integers(l, ones->axes, ones->count)}, joined);
+    return same ? value : reshape(l, value, apart);
 }
 
 /* An operand with its dimensions in this order. */
@@ -259,16 +285,20 @@ static bool others_have(const lowering *l, int32_t but, int32_t label) {
 static void drop_ones(lowering *l, int32_t at) {
     operand *o = &l->operands[at];
     dimensions left = {0};
-    int64_t axes[OP_MAX_RANK];
-    int32_t count = 0;
+    places ones = {0};
+    op_shape shape = {0};
     for (int32_t i = 0; i < o->labels.count; i++) {
         const int32_t label = o->labels.labels[i];
-        if (o->value->type.shape.dims[i] == 1 &&
-            (others_have(l, at, label) || has(&left, label) || find(&o->labels, label, i + 1) >= 0))
-            axes[count++] = i;
-        else add(&left, label);
+        const int64_t extent = o->value->type.shape.dims[i];
+        if (extent == 1 &&
+            (others_have(l, at, label) || has(&left, label) || find(&o->labels, label, i + 1) >= 0)) {
+            ones.axes[ones.count++] = i;
+            continue;
+        }
+        add(&left, label);
+        shape.dims[shape.rank++] = extent;
     }
-    o->value = change_rank(l, OP_SQUEEZE, o->value, axes, count);
+    o->value = part(l, o->value, &shape, &shape, &ones);
     o->labels = left;
 }
 
@@ -361,21 +391,28 @@ static op_shape joined_shape(const operand *o, const dimensions *stack, const di
     return shape;
 }
 
+/* Where an operand lacks labels of these; what lies before its first one is not counted. Where that is in *leading. */
+static places lacking(const dimensions *these, const operand *o, int32_t *leading) {
+    places lacks = {0};
+    *leading = 0;
+    while (*leading < these->count && !has(&o->labels, these->labels[*leading])) ++*leading;
+    for (int32_t i = *leading; i < these->count; i++)
+        if (!has(&o->labels, these->labels[i])) lacks.axes[lacks.count++] = i - *leading;
+    return lacks;
+}
+
 /* An operand as MatMul wants it: of each kind one dimension, and 1 where the operand has none of it, but for leading ones. */
 static ir_value *factor(const lowering *l, const operand *o, const dimensions *stack, const dimensions *first,
                         const dimensions *second) {
     const op_shape joined = joined_shape(o, stack, first, second);
     dimensions order = among(stack, &o->labels, true);
-    int64_t axes[OP_MAX_RANK];
-    int32_t leading = 0, count = 0;
+    int32_t leading;
+    places ones = lacking(stack, o, &leading);
     append(&order, first);
     append(&order, second);
-    while (leading < stack->count && !has(&o->labels, stack->labels[leading])) leading++;
-    for (int32_t i = leading; i < stack->count; i++)
-        if (!has(&o->labels, stack->labels[i])) axes[count++] = i - leading;
-    if (!first->count) axes[count++] = stack->count - leading;
-    if (!second->count) axes[count++] = stack->count - leading + 1;
-    return change_rank(l, OP_UNSQUEEZE, reshape(l, transpose(l, o, &order), &joined), axes, count);
+    if (!first->count) ones.axes[ones.count++] = stack->count - leading;
+    if (!second->count) ones.axes[ones.count++] = stack->count - leading + 1;
+    return join(l, transpose(l, o, &order), &joined, &ones);
 }
 
 /* The product's shape, its dimensions as one of each kind; and with each by itself. */
@@ -412,22 +449,18 @@ static bool is_product(const lowering *l, const operand *two, const parts *p) {
 }
 
 static ir_value *product(const lowering *l, const operand *two, const parts *p, const dimensions *wanted) {
-    op_shape joined, apart, full;
-    int64_t axes[2];
-    int32_t count = 0;
+    op_shape joined, apart;
+    places ones = {0};
     operand made = {.labels = p->stack};
     append(&made.labels, &p->rows);
     append(&made.labels, &p->columns);
     result_shapes(two, p, &joined, &apart);
-    full = shape_of(two, 2, &p->stack);
-    if (!p->rows.count) axes[count++] = full.rank;
-    full.dims[full.rank++] = p->rows.count ? elements(&two[0], &p->rows) : 1;
-    if (!p->columns.count) axes[count++] = full.rank;
-    full.dims[full.rank++] = p->columns.count ? elements(&two[1], &p->columns) : 1;
+    if (!p->rows.count) ones.axes[ones.count++] = p->stack.count;
+    if (!p->columns.count) ones.axes[ones.count++] = p->stack.count + 1;
+    const op_shape full = with_ones(&joined, &ones);
     ir_value *const factors[] = {factor(l, &two[0], &p->stack, &p->rows, &p->depth),
                                  factor(l, &two[1], &p->stack, &p->depth, &p->columns)};
-    made.value = change_rank(l, OP_SQUEEZE, make(l, OP_MATMUL, NULL, 2, factors, &full), axes, count);
-    made.value = reshape(l, made.value, &apart);
+    made.value = part(l, make(l, OP_MATMUL, NULL, 2, factors, &full), &joined, &apart, &ones);
     return transpose(l, &made, wanted);
 }
 
@@ -437,12 +470,10 @@ static ir_value *multiply(const lowering *l, const operand *two, const dimension
     ir_value *factors[2];
     for (int32_t o = 0; o < 2; o++) {
         const dimensions order = among(wanted, &two[o].labels, true);
-        int64_t axes[OP_MAX_RANK];
-        int32_t leading = 0, count = 0;
-        while (leading < wanted->count && !has(&order, wanted->labels[leading])) leading++;
-        for (int32_t i = leading; i < wanted->count; i++)
-            if (!has(&order, wanted->labels[i])) axes[count++] = i - leading;
-        factors[o] = change_rank(l, OP_UNSQUEEZE, transpose(l, &two[o], &order), axes, count);
+        const op_shape own = shape_of(&two[o], 1, &order);
+        int32_t leading;
+        const places ones = lacking(wanted, &two[o], &leading);
+        factors[o] = join(l, transpose(l, &two[o], &order), &own, &ones);
     }
     return make(l, OP_MUL, NULL, 2, factors, &shape);
 }

@@ -244,7 +244,7 @@ static bool prepare_stack(const op_call *call, const axis *all, int32_t count,
     product->a_row = of->rows.count ? a.outer : product->depth;
     product->a_depth = a.inner;
     product->b_depth = b.outer;
-    product->b_column = of->columns.count ? b.inner : product->depth;
+    product->b_column = b.inner;
     set_batches(product, &of->batch, &a, &b);
     rt_product_allow(product, environment);
     if (product->rows * product->columns < PRODUCT_ELEMENTS && (a.inner != 1 || b.outer != 1)) return false;

@@ -263,6 +263,11 @@ void rt_rows_stack(const rt_thin *stack, int64_t size, int64_t a_depth, int64_t 
     add_rows(stack, size, a_depth, b_depth, depth, columns);
 }
 
+/* Of few rows and one column, whose elements lie together: rows times rows. */
+static bool is_dots(const rt_product *product) {
+    return product->columns == 1 && !product->part && product->a_depth == 1 && product->b_depth == 1;
+}
+
 /* Some columns of the products [first, end) of the stack. */
 static void multiply_thin(const product_job *job, int64_t first, int64_t end, int64_t column,
                           int64_t columns) {
@@ -277,7 +282,7 @@ static void multiply_thin(const product_job *job, int64_t first, int64_t end, in
                 stack[size] = (rt_thin){a + row * product->a_row, b,
                                         (float *)job->y + (line + size) * product->columns + column};
         }
-        if (product->b_column == 1) {
+        if (product->b_column == 1 && !is_dots(product)) {
             for (int64_t i = 0; i < size; i++) memset(stack[i].y, 0, (size_t)columns * sizeof(float));
             add_rows(stack, size, product->a_depth, product->b_depth, product->depth, columns);
         } else {
@@ -288,8 +293,8 @@ static void multiply_thin(const product_job *job, int64_t first, int64_t end, in
 }
 
 /* Thin products whose right matrices lie interleaved in memory: row by row for all of them, so that memory is read from front
- * to back. */
-static void multiply_interleaved(void *context, int member, int members) {
+ * to back; or those of one column. */
+static void multiply_together(void *context, int member, int members) {
     const product_job *job = context;
     const rt_product *product = job->product;
     if (product->b_column == 1) {
@@ -505,8 +510,8 @@ void rt_product_run(const rt_product *product, int threads, const void *a, const
     }
     const double work = (double)product->rows * (double)product->columns * (double)product->batches *
                         (double)(product->depth + 1);
-    if (thin && is_interleaved(product)) {
-        rt_team_run(work < RT_PARALLEL_WORK ? 1 : threads, multiply_interleaved, &job);
+    if (thin && (is_interleaved(product) || (is_dots(product) && product->b_column == 1))) {
+        rt_team_run(work < RT_PARALLEL_WORK ? 1 : threads, multiply_together, &job);
         return;
     }
     job.columns_each = thin || rt_product_is_few(product) ? THIN_COLUMNS
