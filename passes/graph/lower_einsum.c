@@ -14,7 +14,7 @@
  * is Mul. Transposes and Reshapes that do nothing are not made.
  *
  * Extents may be open. One that numbers products may differ, as MatMul broadcasts it, but those that are summed over must be the same symbol. A Reshape
- * keeps an open dimension in its place, or finds it as the one that it is not told. What would need more than that stays an Einsum of two operands
+ * keeps a dynamic dimension in its place, or finds it as the one that it is not told. What would need more than that stays an Einsum of two operands
  * without labels that one alone has; and an operand with a label twice is an Einsum that copies its diagonal. Rows are not joined where there is one product.
  *
  * Needs: types, folded shapes. Breaks: that somebody reads every node. Guarantees: types of what it puts in; an Einsum that
@@ -26,7 +26,7 @@
 enum {
     LETTERS = 52,
     ENOUGH = 16,   /* rows or columns of a product, where the others may number products */
-    SUPPOSED = 256 /* extent of an open dimension, where work is compared */
+    SUPPOSED = 256 /* extent of what is dynamic, where work is compared */
 };
 
 /* Labels in an order, as the dimensions of a value. */

@@ -178,7 +178,7 @@ static bool has_products(op_dtype dtype) {
     return dtype != OP_INT8 && dtype != OP_UINT8 && dtype != OP_INT16 && dtype != OP_UINT16;
 }
 
-/* Adds room for so many elements to *bytes, and says where it is. */
+/* So many elements more in scratch, of which there are *bytes so far: where they are. */
 static bool reserve(size_t *bytes, int64_t elements, size_t size, size_t *at) {
     size_t more;
     if (!base_size_align(*bytes, RT_ALIGNMENT, at) || !base_size_multiply((size_t)elements, size, &more))

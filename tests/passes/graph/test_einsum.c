@@ -10,7 +10,15 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { SEED = 20261121, ROUNDS = 1500, LABELS = 6, DOTS = 2, ALL = LABELS + DOTS, OPERANDS = 4, MOST = 4096 };
+enum {
+    SEED = 20261121,
+    ROUNDS = 1500,
+    LABELS = 6,
+    DOTS = 2,
+    ALL = LABELS + DOTS,
+    OPERANDS = 4,
+    MOST = 20000
+};
 
 typedef struct equation {
     char text[96];
@@ -23,10 +31,11 @@ typedef struct equation {
 } equation;
 
 /* What may be in an equation. */
-typedef struct kinds {
+typedef struct choice {
     int operands; /* at most */
     bool twice, ones, dots;
-    int64_t least; /* extent */
+    int64_t least, range; /* extents from `least` on, below `least + range` */
+    int labels, letters;  /* how many there are, and at most in an operand */
 } choice;
 
 static bool one_in(test_random *random, int64_t count) {
@@ -34,7 +43,7 @@ static bool one_in(test_random *random, int64_t count) {
 }
 
 static void make_operand(test_random *random, const choice *kinds, equation *e, int o, size_t *length) {
-    const int letters = (int)test_random_below(random, e->operands > 2 ? 4 : 5);
+    const int letters = (int)test_random_below(random, e->operands > 2 ? 4 : kinds->letters + 1);
     const int dots = kinds->dots ? (int)test_random_below(random, letters ? DOTS + 1 : 1) : 0;
     const int at = kinds->dots ? (int)test_random_below(random, letters + 1) : -1;
     unsigned own = 0;
@@ -47,9 +56,9 @@ static void make_operand(test_random *random, const choice *kinds, equation *e, 
             for (int k = dots; k-- > 0;) e->labels[o][e->rank[o]++] = LABELS + k;
         }
         if (i == letters) break;
-        int label = (int)test_random_below(random, LABELS);
+        int label = (int)test_random_below(random, kinds->labels);
         while (own >> label & 1 && !(kinds->twice && one_in(random, 6)))
-            label = (int)test_random_below(random, LABELS);
+            label = (int)test_random_below(random, kinds->labels);
         own |= 1u << label;
         e->text[(*length)++] = (char)('a' + label);
         e->labels[o][e->rank[o]++] = label;
@@ -63,7 +72,7 @@ static void make_equation(test_random *random, const choice *kinds, equation *e)
     unsigned used = 0;
     size_t length = 0;
     *e = (equation){.operands = 1 + (int)test_random_below(random, kinds->operands)};
-    for (int i = 0; i < ALL; i++) e->extents[i] = kinds->least + test_random_below(random, 4);
+    for (int i = 0; i < ALL; i++) e->extents[i] = kinds->least + test_random_below(random, kinds->range);
     for (int o = 0; o < e->operands; o++) {
         make_operand(random, kinds, e, o, &length);
         for (int d = 0; d < e->rank[o]; d++) used |= 1u << e->labels[o][d];
@@ -246,7 +255,10 @@ static void equations_are_what_they_are_lowered_to(void **state) {
                               .twice = round % 3 == 1,
                               .ones = round % 2,
                               .dots = round % 5 == 0,
-                              .least = 1};
+                              .least = 1,
+                              .range = 4,
+                              .labels = LABELS,
+                              .letters = 4};
         const op_dtype dtype = dtypes[test_random_below(&random, (int64_t)(sizeof dtypes / sizeof *dtypes))];
         make_equation(&random, &kinds, &e);
         const size_t stayed = compare(&random, &e, dtype, 0, false);
@@ -266,13 +278,37 @@ static void extents_may_be_open(void **state) {
                               .twice = round % 3 == 1,
                               .ones = round % 4 == 1,
                               .dots = round % 5 == 0,
-                              .least = round % 4 != 0};
+                              .least = round % 4 != 0,
+                              .range = 4,
+                              .labels = LABELS,
+                              .letters = 4};
         make_equation(&random, &kinds, &e);
         stayed += compare(&random, &e, round % 7 ? OP_FLOAT : OP_INT64,
                           (unsigned)test_random_below(&random, 1 << ALL), round % 6 == 0) > 0;
     }
     printf("of %d equations %zu stayed in part\n", ROUNDS, stayed);
     assert_true(stayed < ROUNDS / 3);
+}
+
+/* Matrices of some size, and stacks of these: products from where operands lie and from copies, rows times rows, sums of lines. */
+static void larger_extents(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT, OP_FLOAT, OP_DOUBLE, OP_INT32, OP_INT16};
+    test_random random = {SEED + 2};
+    for (int round = 0; round < ROUNDS / 3; round++) {
+        const bool longer = round % 7 < 2; /* than the nest of loops takes neighbours at once */
+        equation e;
+        const choice kinds = {.operands = 2,
+                              .twice = round % 5 == 1,
+                              .ones = round % 4 == 1,
+                              .least = 1,
+                              .range = longer ? 130 : 15,
+                              .labels = longer ? 2 : 4,
+                              .letters = longer ? 2 : 3};
+        make_equation(&random, &kinds, &e);
+        compare(&random, &e, dtypes[round % 6], (unsigned)test_random_below(&random, 1 << ALL),
+                round % 4 == 0);
+    }
 }
 
 /* What attention is written with: no Einsum stays, whatever is open. */
@@ -311,8 +347,8 @@ static void attention_with_open_extents_is_products(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(equations_are_what_they_are_lowered_to),
-                                       cmocka_unit_test(extents_may_be_open),
-                                       cmocka_unit_test(attention_with_open_extents_is_products)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equations_are_what_they_are_lowered_to), cmocka_unit_test(extents_may_be_open),
+        cmocka_unit_test(larger_extents), cmocka_unit_test(attention_with_open_extents_is_products)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
