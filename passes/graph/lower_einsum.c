@@ -11,7 +11,7 @@
  * broadcast. Then, of two operands, labels of both and of the result number the products, those of both that the result lacks are summed
  * over, those of one operand are its rows, of the other its columns; several of a kind count as one dimension, by Reshape. Rows or columns that the
  * result has before what numbers the products do that, too, where enough are left: the result is not transposed then. Where nothing is summed over, it
- * is Mul. Transposes and Reshapes that do nothing are not made.
+ * is Mul. Products of floats that lie side by side, as what numbers them is innermost everywhere, stay an Einsum. Transposes and Reshapes that do nothing are not made.
  *
  * Extents may be open. One that numbers products may differ, as MatMul broadcasts it, but those that are summed over must be the same symbol. A Reshape
  * keeps a dynamic dimension in its place, or finds it as the one that it is not told. What would need more than that stays an Einsum of two operands
@@ -478,9 +478,25 @@ static ir_value *multiply(const lowering *l, const operand *two, const dimension
     return make(l, OP_MUL, NULL, 2, factors, &shape);
 }
 
+/* Whether what numbers products is innermost in both operands and the result, and enough: the kernel has no need to transpose, as MatMul has. */
+static bool are_side_by_side(const lowering *l, const operand *two, const dimensions *wanted) {
+    int64_t product = 1;
+    for (int32_t i = 1; l->dtype == OP_FLOAT && product < ENOUGH && i <= wanted->count; i++) {
+        const int32_t label = wanted->labels[wanted->count - i];
+        for (int32_t o = 0; o < 2; o++) {
+            const dimensions *own = &two[o].labels;
+            if (i > own->count || own->labels[own->count - i] != label) return false;
+        }
+        const int64_t extent = extent_of(two, 2, label);
+        product *= extent < 0 ? ENOUGH : extent;
+    }
+    return product >= ENOUGH;
+}
+
 static ir_value *contract(const lowering *l, const operand *two, const dimensions *wanted) {
     const parts p = parts_of(&two[0], &two[1], wanted);
     if (!p.depth.count) return multiply(l, two, wanted);
+    if (are_side_by_side(l, two, wanted)) return einsum(l, two, 2, wanted);
     return is_product(l, two, &p) ? product(l, two, &p, wanted) : einsum(l, two, 2, wanted);
 }
 

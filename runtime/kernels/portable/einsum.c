@@ -2,13 +2,15 @@
 /* einsum.c: Einsum, in its general form: what passes/graph/lower_einsum.c leaves of it, for which all extents are known here.
  *
  * Two operands whose labels number products or are rows, columns or the depth of matrices are a stack of matrix products (product.h). They and the result
- * are read and written where they lie, if each kind of labels has one stride there; otherwise a copy in scratch is in the order of the kinds.
+ * are read and written where they lie, if what numbers products is innermost everywhere (side_by_side.h) or each kind of labels has one stride there; otherwise a copy in scratch is in the order of the kinds.
  * One operand of which nothing is summed up, as a diagonal, is copied. All else is a nest of loops, one for each label: products of one factor of each operand, of 64 neighbours at a time, are added in double, or
  * as integers that wrap around.
  */
 #include "ir/operators/einsum.h"
+#include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/kernels.h"
-#include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/product_blocks.h"
+#include "runtime/kernels/portable/side_by_side.h"
 #include <string.h>
 
 /* A label, and how many elements are from one index to the next in each operand and in the result; 0: it is not there, or broadcast. */
@@ -264,6 +266,139 @@ static bool prepare_stack(const op_call *call, const axis *all, int32_t count,
     return true;
 }
 
+/* ---- products side by side ------------------------------------------------------------------------------- */
+
+enum {
+    LEAST_LANES = 16, /* products side by side: fewer are not worth their kernel */
+    MOST_LANES = 256, /* of a task: elements that its rows and columns share stay in the cache */
+    MOST_SIDE = 8     /* rows, and columns, of a task */
+};
+
+typedef struct lanes_state {
+    rt_side_by_side all; /* of one combination of what is left, without operands */
+    rt_loop rest;        /* the result, both operands */
+    int64_t lane_parts, row_parts, column_parts;
+} lanes_state;
+
+typedef struct lanes_context {
+    const lanes_state *state;
+    const float *a, *b;
+    float *y;
+} lanes_context;
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static void run_lane_tasks(void *user, int64_t begin, int64_t end) {
+    const lanes_context *context = user;
+    const lanes_state *s = context->state;
+    const rt_loop *rest = &s->rest;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t column = task % s->column_parts * MOST_SIDE, rows = task / s->column_parts;
+        const int64_t row = rows % s->row_parts * MOST_SIDE, lanes = rows / s->row_parts;
+        const int64_t lane = lanes % s->lane_parts * MOST_LANES, one = lanes / s->lane_parts;
+        rt_side_by_side part = s->all;
+        part.lanes = least(part.lanes - lane, MOST_LANES);
+        part.rows = least(part.rows - row, MOST_SIDE);
+        part.columns = least(part.columns - column, MOST_SIDE);
+        part.y = context->y + lane + row * part.y_row + column * part.y_column +
+                 rt_product_offset(one, rest->rank, rest->dims, rest->strides[0]);
+        part.a = context->a + lane + row * part.a_row +
+                 rt_product_offset(one, rest->rank, rest->dims, rest->strides[1]);
+        part.b = context->b + lane + column * part.b_column +
+                 rt_product_offset(one, rest->rank, rest->dims, rest->strides[2]);
+        rt_side_by_side_run(&part);
+    }
+}
+
+static base_status run_lanes(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                             void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const lanes_state *s = prepared->state;
+    lanes_context context = {s, inputs[0].data, inputs[1].data, outputs[0].data};
+    const int64_t work = least(s->all.lanes, MOST_LANES) * least(s->all.rows, MOST_SIDE) *
+                         least(s->all.columns, MOST_SIDE) * s->all.depth;
+    rt_parallel(prepared->threads,
+                rt_loop_elements(&s->rest) * s->lane_parts * s->row_parts * s->column_parts, work,
+                run_lane_tasks, &context);
+    return BASE_OK;
+}
+
+/* The longest of these; NULL: there is none. */
+static const axis *longest(const axes *of) {
+    const axis *most = NULL;
+    for (int32_t i = 0; i < of->count; i++)
+        if (!most || of->items[i]->extent > most->extent) most = of->items[i];
+    return most;
+}
+
+/* How many of these labels, from the last one back, are side by side in the result and both operands, as one dimension of *lanes. */
+static int32_t side_by_side(const axes *batch, int64_t *lanes) {
+    int32_t count = 0;
+    *lanes = 1;
+    for (int32_t i = batch->count - 1; i >= 0; i--) {
+        const axis *one = batch->items[i];
+        if (one->result != *lanes || one->strides[0] != *lanes || one->strides[1] != *lanes) break;
+        *lanes *= one->extent;
+        count++;
+    }
+    return count;
+}
+
+static void add_rest(rt_loop *rest, const axes *of, const axis *but) {
+    for (int32_t i = 0; i < of->count; i++) {
+        if (of->items[i] == but) continue;
+        rest->dims[rest->rank] = of->items[i]->extent;
+        rest->strides[0][rest->rank] = of->items[i]->result;
+        rest->strides[1][rest->rank] = of->items[i]->strides[0];
+        rest->strides[2][rest->rank++] = of->items[i]->strides[1];
+    }
+}
+
+static int64_t parts_of(int64_t count, int64_t each) {
+    return (count + each - 1) / each;
+}
+
+/* False: it is none, or memory ran out. */
+static bool prepare_lanes(const op_call *call, const axis *all, int32_t count,
+                          const rt_environment *environment, base_arena *arena, rt_prepared *prepared) {
+    kinds of;
+    int64_t lanes;
+    if (call->input_count != 2 || call->inputs[0].type.dtype != OP_FLOAT ||
+        !read_kinds(all, count, 0, 1, &of))
+        return false;
+    of.batch.count -= side_by_side(&of.batch, &lanes);
+    const int64_t a_depth = joined_stride(&of.depth, 0), b_depth = joined_stride(&of.depth, 1);
+    if (lanes < LEAST_LANES || a_depth == 0 || b_depth == 0) return false;
+    lanes_state *s = BASE_NEW(arena, lanes_state);
+    if (!s) return false;
+    const axis *row = longest(&of.rows), *column = longest(&of.columns);
+    s->all = (rt_side_by_side){.lanes = lanes,
+                               .rows = row ? row->extent : 1,
+                               .columns = column ? column->extent : 1,
+                               .depth = elements_of(&of.depth),
+                               .a_row = row ? row->strides[0] : 0,
+                               .a_depth = a_depth,
+                               .b_depth = b_depth,
+                               .b_column = column ? column->strides[1] : 0,
+                               .y_row = row ? row->result : 0,
+                               .y_column = column ? column->result : 0,
+                               .wide = rt_has_wide_vectors(environment)};
+    s->rest.operands = 3;
+    add_rest(&s->rest, &of.batch, NULL);
+    add_rest(&s->rest, &of.rows, row);
+    add_rest(&s->rest, &of.columns, column);
+    rt_loop_collapse(&s->rest);
+    s->lane_parts = parts_of(lanes, MOST_LANES);
+    s->row_parts = parts_of(s->all.rows, MOST_SIDE);
+    s->column_parts = parts_of(s->all.columns, MOST_SIDE);
+    prepared->state = s;
+    prepared->run = run_lanes;
+    return true;
+}
+
 /* ---- one operand, no sums -------------------------------------------------------------------------------- */
 
 static base_status run_copy(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
@@ -490,6 +625,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     bool empty = outputs == 0;
     for (int32_t i = 0; i < count; i++) empty = empty || all[i].extent == 0;
     if (!empty && (prepare_copy(call, all, count, arena, prepared) ||
+                   prepare_lanes(call, all, count, environment, arena, prepared) ||
                    prepare_stack(call, all, count, environment, arena, prepared)))
         return BASE_OK;
     nest_state *s = BASE_NEW(arena, nest_state);
