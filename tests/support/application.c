@@ -173,14 +173,34 @@ bool application_machine_is_wide(void) {
 #endif
 }
 
+static void run_on_scratch(application *app, rt_prepared *prepared, const op_tensor *inputs,
+                           op_tensor *output, int threads, void *scratch) {
+    rt_threads_warm(threads);
+    const size_t before = allocations_count();
+    assert_int_equal(prepared->run(prepared, inputs, output, scratch, &app->report), BASE_OK);
+    assert_int_equal(allocations_count(), before);
+    rt_kernel_release(prepared);
+}
+
 void application_run_prepared(application *app, rt_prepared *prepared, const op_tensor *inputs,
                               op_tensor *output, int threads) {
     assert_int_equal(prepared->scratch_bytes, 0);
-    rt_threads_warm(threads);
-    const size_t before = allocations_count();
-    assert_int_equal(prepared->run(prepared, inputs, output, NULL, &app->report), BASE_OK);
-    assert_int_equal(allocations_count(), before);
-    rt_kernel_release(prepared);
+    run_on_scratch(app, prepared, inputs, output, threads, NULL);
+}
+
+/* Weights in the form of the kernel, which come back from it. */
+static void pack_weights(application *app, const rt_kernel *kernel, const rt_environment *environment,
+                         const op_call *call, op_tensor *weights, size_t packed_bytes) {
+    weights->type.layout = OP_LAYOUT_PACKED;
+    weights->bytes = weights->type.packed_bytes = packed_bytes;
+    weights->data = application_memory(app, packed_bytes);
+    memset(weights->data, 0, packed_bytes);
+    assert_int_equal(kernel->pack(call, environment, 1, &app->inputs[1], weights->data, &app->report),
+                     BASE_OK);
+    op_tensor back = app->inputs[1];
+    back.data = application_memory(app, back.bytes);
+    assert_int_equal(kernel->unpack(call, environment, 1, weights, back.data, &app->report), BASE_OK);
+    assert_memory_equal(back.data, app->inputs[1].data, back.bytes);
 }
 
 op_tensor application_packed(application *app, const rt_kernel *kernel, op_layout from, op_layout to,
@@ -195,16 +215,8 @@ op_tensor application_packed(application *app, const rt_kernel *kernel, op_layou
     if (call.input_count > 3) inputs[3] = application_reordered(app, &app->inputs[3], to);
     output.type.layout = to;
     assert_true(op_type_bytes(&output.type, &output.bytes));
-    inputs[1].type.layout = OP_LAYOUT_PACKED;
-    inputs[1].bytes = inputs[1].type.packed_bytes = packed_bytes;
-    inputs[1].data = application_memory(app, packed_bytes);
-    memset(inputs[1].data, 0, packed_bytes);
-    assert_int_equal(kernel->pack(&call, &environment, 1, &app->inputs[1], inputs[1].data, &app->report),
-                     BASE_OK);
-    op_tensor back = app->inputs[1];
-    back.data = application_memory(app, back.bytes);
-    assert_int_equal(kernel->unpack(&call, &environment, 1, &inputs[1], back.data, &app->report), BASE_OK);
-    assert_memory_equal(back.data, app->inputs[1].data, back.bytes);
+    if (packed_bytes) pack_weights(app, kernel, &environment, &call, &inputs[1], packed_bytes);
+    else inputs[1].data = NULL; /* only a run has them */
     assert_true(kernel->accepts(&call, &environment));
     output.data = application_memory(app, output.bytes);
     memset(output.data, 0x7f, output.bytes);
@@ -215,7 +227,17 @@ op_tensor application_packed(application *app, const rt_kernel *kernel, op_layou
     rt_prepared prepared;
     assert_int_equal(rt_kernel_prepare(kernel, &call, &environment, &app->arena, &prepared, &app->report),
                      BASE_OK);
-    application_run_prepared(app, &prepared, inputs, &output, threads);
+    if (packed_bytes) {
+        application_run_prepared(app, &prepared, inputs, &output, threads);
+    } else {
+        enum { GUARD = 64 };
+        const size_t bytes = prepared.scratch_bytes;
+        unsigned char *scratch = application_memory(app, bytes + GUARD);
+        memset(scratch, 0xff, bytes + GUARD); /* NaN, as floats */
+        inputs[1].data = app->inputs[1].data;
+        run_on_scratch(app, &prepared, inputs, &output, threads, scratch);
+        for (size_t i = 0; i < GUARD; i++) assert_int_equal(scratch[bytes + i], 0xff);
+    }
     const op_tensor plain = application_reordered(app, &output, OP_LAYOUT_ROW_MAJOR);
     const op_tensor again = application_reordered(app, &plain, to); /* whose padding is zeros */
     assert_memory_equal(again.data, output.data, output.bytes);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* direct_convolution.c: Conv in float with constant weights, windows of up to 128 elements, on images whose channels lie side by side, in
+/* direct_convolution.c: Conv in float, windows of up to 128 elements, on images whose channels lie side by side, in
  * blocks of 16 or innermost; or on row-major images of a few channels, of which it makes either.
  *
  * Lanes are filters. A tile is some panels of 16 filters at some points, whose sums stay in registers while all channels of all elements of
- * the window pass by (direct_tiles.c); results are finished before they are written. There is no scratch, and nothing is made for a shape
- * when a session begins but a table of places. Chetlur et al., "cuDNN: Efficient Primitives for Deep Learning" (2014), describes a
+ * the window pass by (direct_tiles.c); results are finished before they are written. There is no scratch where weights are constant, and nothing is made for a shape
+ * when a session begins but a table of places. Weights that are computed in the run are packed into scratch (direct_weights.c). Chetlur et al., "cuDNN: Efficient Primitives for Deep Learning" (2014), describes a
  * convolution as a product of which one factor is never stored.
  *
  * The weights: [16 filters][part of the channels][element of the window][channel of the part][filter]; parts are blocks, or up to 64
@@ -29,6 +29,7 @@ enum {
     MANY_POINTS = 16, /* for each of those at the ends of a single row */
     MANY_CHANNELS = 16,
     NEAR_ELEMENTS = 3,
+    WORTH_POINTS = 32,     /* of results, to pack weights in a run */
     NEAR_BYTES = 256 << 10 /* of weights that pass over all points before others do */
 };
 
@@ -104,12 +105,27 @@ static bool read_kind(const op_call *call, op_layout from, op_layout to, rt_dire
     return true;
 }
 
+/* There are enough points for each weight that is computed to be worth packing it. */
+static bool are_many_points(const op_call *call) {
+    const op_shape *y = &call->outputs[0].type.shape;
+    int64_t points = 1;
+    for (int32_t d = 0; d < y->rank; d++)
+        if (d != 1 && (y->dims[d] < 0 || !base_int64_multiply(points, y->dims[d], &points))) return true;
+    return points >= WORTH_POINTS;
+}
+
+/* They are no constant, and lie as ONNX has them. */
+static bool are_computed(const op_tensor *weights) {
+    return weights->type.layout == OP_LAYOUT_ROW_MAJOR && weights->type.dtype == OP_FLOAT && !weights->data;
+}
+
 static bool accepts(const op_call *call, const rt_environment *environment) {
     rt_direct shape;
-    const op_type *weights = &call->inputs[1].type;
-    return rt_has_wide_vectors(environment) && weights->layout == OP_LAYOUT_PACKED &&
+    const op_tensor *weights = &call->inputs[1];
+    const bool packed = weights->type.layout == OP_LAYOUT_PACKED;
+    return rt_has_wide_vectors(environment) && (packed || (are_computed(weights) && are_many_points(call))) &&
            read_kind(call, call->inputs[0].type.layout, call->outputs[0].type.layout, &shape) &&
-           weights->packed_bytes == shape.packed_bytes &&
+           (!packed || weights->type.packed_bytes == shape.packed_bytes) &&
            (!shape.bias || call->inputs[2].type.layout == OP_LAYOUT_ROW_MAJOR) &&
            (!shape.residual || call->inputs[3].type.layout == shape.to);
 }
@@ -131,14 +147,19 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
                  {OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_NHWC},
                  {OP_LAYOUT_NHWC, OP_LAYOUT_NHWC}};
     rt_direct shape;
-    if (!rt_has_wide_vectors(environment) || !call->inputs[1].data || call->code != OP_CONV) return false;
+    const bool computed = !call->inputs[1].data;
+    if (!rt_has_wide_vectors(environment) || call->code != OP_CONV ||
+        (computed && (!are_computed(&call->inputs[1]) || !are_many_points(call))))
+        return false;
     for (size_t i = preference->inputs[0] == OP_LAYOUT_NHWC ? 0 : 1; i < sizeof forms / sizeof *forms; i++) {
         if (!op_layout_is_cheap(forms[i].from, call->inputs[0].type.shape.dims[1]) ||
             !op_layout_is_cheap(forms[i].to, call->outputs[0].type.shape.dims[1]) ||
             !read_kind(call, forms[i].from, forms[i].to, &shape) || !is_usual(&shape))
             continue;
-        *preference = (rt_preference){.inputs = {forms[i].from, OP_LAYOUT_PACKED}, .output = forms[i].to};
-        preference->packed_bytes[1] = shape.packed_bytes;
+        *preference =
+            (rt_preference){.inputs = {forms[i].from, computed ? OP_LAYOUT_ROW_MAJOR : OP_LAYOUT_PACKED},
+                            .output = forms[i].to};
+        preference->packed_bytes[1] = computed ? 0 : shape.packed_bytes;
         if (shape.residual) preference->inputs[3] = forms[i].to;
         return true;
     }
@@ -148,7 +169,7 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
 static bool estimate(const op_call *call, const rt_environment *environment, size_t scratch_limit,
                      rt_cost *cost) {
     rt_direct shape;
-    if (!rt_has_wide_vectors(environment) ||
+    if (!rt_has_wide_vectors(environment) || are_computed(&call->inputs[1]) ||
         !read_kind(call, call->inputs[0].type.layout, call->outputs[0].type.layout, &shape) ||
         !rt_direct_convolution_estimate(call, environment, scratch_limit, cost))
         return false;
@@ -157,46 +178,6 @@ static bool estimate(const op_call *call, const rt_environment *environment, siz
 }
 
 /* ---- weights ------------------------------------------------------------------------------------------- */
-
-/* Where the weight of a filter of its group, of a channel, of an element of the window stands among those of its panel. */
-static int64_t place_of(const rt_direct *s, int64_t filter, int64_t channel, int64_t element) {
-    const rt_direct_shape *tiles = &s->tiles;
-    const int64_t part = channel / tiles->depth, depth = part + 1 < tiles->parts ? tiles->depth : tiles->last;
-    return (part * rt_direct_product(s->window.kernel) * tiles->depth + element * depth +
-            channel % tiles->depth) *
-               LANES +
-           filter % LANES;
-}
-
-/* Copies all weights from their order in ONNX to that of the tiles, or back. */
-static void move_weights(const rt_direct *s, float *plain, float *packed, bool back) {
-    const int64_t elements = rt_direct_product(s->window.kernel);
-    for (int64_t group = 0; group < s->groups; group++) {
-        for (int64_t filter = 0; filter < s->filters; filter++) {
-            float *panel =
-                packed + (group * rt_direct_panel_count(s) + filter / LANES) * s->tiles.panel_floats;
-            for (int64_t channel = 0; channel < s->channels; channel++) {
-                for (int64_t element = 0; element < elements; element++, plain++) {
-                    float *there = panel + place_of(s, filter, channel, element);
-                    if (back) *plain = *there;
-                    else *there = *plain;
-                }
-            }
-        }
-    }
-}
-
-/* The number after the weights. */
-static float *last_of(const rt_direct *s, void *packed) {
-    return (float *)packed + rt_direct_panel_count(s) * s->groups * s->tiles.panel_floats;
-}
-
-static bool are_finite(const rt_direct *s, const float *weights) {
-    const int64_t count = s->groups * s->filters * s->channels * rt_direct_product(s->window.kernel);
-    for (int64_t i = 0; i < count; i++)
-        if (!isfinite(weights[i])) return false;
-    return true;
-}
 
 static bool read_packed(const op_call *call, rt_direct *s) {
     return read_kind(call, call->inputs[0].type.layout, call->outputs[0].type.layout, s);
@@ -208,8 +189,7 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
     (void)environment;
     if (input != 1 || !read_packed(call, &shape))
         return base_fail(report, BASE_INVALID, "input %u of this convolution is not packed", input);
-    move_weights(&shape, plain->data, packed, false);
-    *last_of(&shape, packed) = are_finite(&shape, plain->data) ? 0 : 1;
+    rt_direct_pack(&shape, plain->data, packed, 1);
     return BASE_OK;
 }
 
@@ -219,7 +199,7 @@ static base_status unpack(const op_call *call, const rt_environment *environment
     (void)environment;
     if (input != 1 || !read_packed(call, &shape))
         return base_fail(report, BASE_INVALID, "input %u of this convolution is not packed", input);
-    move_weights(&shape, plain, packed->data, true);
+    rt_direct_unpack(&shape, packed->data, plain);
     return BASE_OK;
 }
 
@@ -253,16 +233,17 @@ static void run_member(void *context, int member, int members) {
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
-    (void)scratch;
     (void)report;
     const rt_direct *shape = prepared->state;
+    float *weights = shape->computed ? scratch : inputs[1].data;
+    if (shape->computed) rt_direct_pack(shape, inputs[1].data, weights, prepared->threads);
     rt_direct_job job = {.shape = shape,
                          .x = inputs[0].data,
-                         .weights = inputs[1].data,
+                         .weights = weights,
                          .bias = shape->bias ? inputs[2].data : NULL,
                          .residual = shape->residual ? inputs[3].data : NULL,
                          .y = outputs[0].data,
-                         .finite = *last_of(shape, inputs[1].data) != 1};
+                         .finite = rt_direct_are_finite(shape, weights)};
     const int64_t points = shape->images * rt_direct_product(shape->window.output);
     const double work = (double)points * (double)(shape->groups * shape->filters) *
                         (double)(shape->channels * rt_direct_product(shape->window.kernel));
@@ -289,6 +270,7 @@ static bool has_short_rows(const rt_direct *s) {
 /* Once the extents of images are known. */
 static bool read_extents(const op_call *call, const rt_environment *environment, rt_direct *s) {
     if (!accepts(call, environment) || !read_packed(call, s) || s->images < 0) return false;
+    s->computed = are_computed(&call->inputs[1]);
     bool single = rt_direct_product(s->window.kernel) == 1;
     for (int d = 0; d < DIMENSIONS; d++) {
         if (s->window.input[d] < 0 || s->window.output[d] < 0) return false;
@@ -337,6 +319,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     int64_t *places = BASE_ARRAY(arena, int64_t, (size_t)shape->tiles.taps);
     if (!places) return base_fail_memory(report);
     fill_places(shape, places);
+    if (shape->computed) prepared->scratch_bytes = shape->packed_bytes;
     prepared->state = shape;
     prepared->run = run;
     return BASE_OK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* direct_convolution.h: what direct_convolution.c, which knows operators, and direct_points.c, which runs, share. */
+/* direct_convolution.h: what direct_convolution.c, which knows operators, direct_weights.c, which packs weights, and direct_points.c, which
+ * runs, share. */
 #ifndef OURO_DIRECT_CONVOLUTION_H
 #define OURO_DIRECT_CONVOLUTION_H
 
@@ -16,7 +17,7 @@ typedef struct rt_direct {
     op_window window;                          /* of three dimensions */
     op_layout from, to;
     size_t packed_bytes;
-    bool bias, residual;
+    bool bias, residual, computed; /* computed: the weights are no constant */
     rt_activation activation;
     bool finished; /* tiles apply the activation */
     /* Once the extents of images are known: */
@@ -65,6 +66,12 @@ static inline int64_t rt_direct_inside_end(const rt_direct *s, int d) {
         s->window.input[d] - 1 - (s->window.kernel[d] - 1) * s->window.dilation[d] + s->window.before[d];
     return furthest < 0 ? 0 : furthest / s->window.stride[d] + 1;
 }
+
+/* Copies weights from their order in ONNX to that of the tiles, and back. `packed` has shape->packed_bytes bytes. */
+void rt_direct_pack(const rt_direct *shape, const float *plain, float *packed, int threads);
+void rt_direct_unpack(const rt_direct *shape, const float *packed, float *plain);
+/* As rt_direct_pack has found it. */
+bool rt_direct_are_finite(const rt_direct *shape, const float *packed);
 
 /* What is dealt out to threads: rows of results, or tiles of points where there is one row. */
 int64_t rt_direct_units(const rt_direct *shape);

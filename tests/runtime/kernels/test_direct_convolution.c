@@ -111,6 +111,44 @@ static void test_equals_the_row_major_kernel(void **state) {
     }
 }
 
+/* Weights that only a run has are packed in it: the bits are those of constants. Of few points they are not worth it. */
+static void test_computed_weights(void **state) {
+    (void)state;
+    int accepted = 0, refused = 0;
+    for (uint64_t round = 1; round <= ROUNDS && application_machine_is_wide(); round++) {
+        uint64_t seed = round;
+        const form *lie = &forms[round % 4];
+        application app;
+        draw(&app, &seed, lie->from == OP_LAYOUT_ROW_MAJOR, round % 3 == 0);
+        application_run(&app, "portable.convolution", 1); /* for the shape of the result */
+        const op_shape *y = &app.outputs[0].type.shape;
+        int64_t points = 1;
+        for (int32_t d = 0; d < y->rank; d++) points *= d == 1 ? 1 : y->dims[d];
+        op_call call = app.call;
+        op_tensor inputs[APPLICATION_INPUTS], result = app.outputs[0];
+        memcpy(inputs, app.inputs, sizeof inputs);
+        inputs[0].type.layout = lie->from;
+        inputs[1].data = NULL;
+        if (call.input_count > 3) inputs[3].type.layout = lie->to;
+        result.type.layout = lie->to;
+        call.inputs = inputs;
+        call.outputs = &result;
+        const bool taken = kernel()->accepts(&call, &one_thread);
+        assert_int_equal(taken, points >= 32);
+        accepted += taken;
+        refused += !taken;
+        if (taken) {
+            const op_tensor want = run_packed(&app, lie, 1, false),
+                            got = application_packed(&app, kernel(), lie->from, lie->to, 0,
+                                                     1 + (int)(round % 5), false);
+            if (memcmp(got.data, want.data, got.bytes) != 0)
+                fail_msg("seed %" PRIu64 ": packed in the run, weights give other bits", round);
+        }
+        application_free(&app);
+    }
+    if (application_machine_is_wide()) assert_true(accepted > 50 && refused > 10);
+}
+
 /* Shapes that take each way through the kernel: whole and partial tiles of all sizes, panels in turns, channels in parts, points that lie a
  * multiple of a page apart, rings that are narrower than the image, work that threads share by panels. */
 static void test_each_way(void **state) {
@@ -322,6 +360,7 @@ static void test_prefers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_the_row_major_kernel),
+        cmocka_unit_test(test_computed_weights),
         cmocka_unit_test(test_each_way),
         cmocka_unit_test(test_rows_do_not_depend_on_others),
         cmocka_unit_test(test_infinities),
