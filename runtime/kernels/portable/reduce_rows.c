@@ -5,6 +5,7 @@
 #include "runtime/kernels/portable/reduce_rows.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <math.h>
+#include <stdbool.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define WIDE __attribute__((target("avx512f")))
@@ -22,7 +23,7 @@ static rest rest_of(int64_t length) {
     return (rest){length - LANES, (__mmask16)(0xffffu << (LANES - left))};
 }
 
-/* ---- sums ---------------------------------------------------------------------------------------------- */
+/* ---- sums and products ----------------------------------------------------------------------------------- */
 
 WIDE static inline __m256d sum_row(const float *row, int64_t length, rest left) {
     __m512 lanes = _mm512_setzero_ps();
@@ -35,28 +36,51 @@ WIDE static inline __m256d sum_row(const float *row, int64_t length, rest left) 
     return _mm256_add_pd(_mm512_castpd512_pd256(halves), _mm512_extractf64x4_pd(halves, 1));
 }
 
-WIDE static void sum_rows(const float *from, int64_t length, double divisor, float *to, int64_t count) {
-    const rest left = rest_of(length);
-    const __m512i first = _mm512_set_epi64(13, 9, 5, 1, 12, 8, 4, 0),
-                  second = _mm512_set_epi64(15, 11, 7, 3, 14, 10, 6, 2);
-    _Alignas(64) double parts[SUMS * PARTS] = {0};
-    for (int64_t i = 0; i < count; i += SUMS) {
-        const int rows = count - i < SUMS ? (int)(count - i) : SUMS;
-        for (int r = 0; r < rows; r++)
-            _mm256_store_pd(parts + r * PARTS, sum_row(from + (i + r) * length, length, left));
-        const __m512d a = _mm512_load_pd(parts), b = _mm512_load_pd(parts + 8),
-                      c = _mm512_load_pd(parts + 16), d = _mm512_load_pd(parts + 24);
-        const __m512d low = _mm512_permutex2var_pd(a, first, b), next = _mm512_permutex2var_pd(c, first, d),
-                      high = _mm512_permutex2var_pd(a, second, b),
-                      last = _mm512_permutex2var_pd(c, second, d);
-        __m512d sums =
-            _mm512_add_pd(_mm512_shuffle_f64x2(low, next, 0x44), _mm512_shuffle_f64x2(low, next, 0xee));
-        sums = _mm512_add_pd(sums, _mm512_shuffle_f64x2(high, last, 0x44));
-        sums = _mm512_add_pd(sums, _mm512_shuffle_f64x2(high, last, 0xee));
-        if (divisor != 1) sums = _mm512_div_pd(sums, _mm512_set1_pd(divisor));
-        _mm512_mask_storeu_ps(to + i, rt_first_lanes_16(rows), _mm512_castps256_ps512(_mm512_cvtpd_ps(sums)));
+/* Products of doubles. */
+WIDE static inline __m256d product_row(const float *row, int64_t length, rest left) {
+    const __m512 ones = _mm512_set1_ps(1);
+    __m512d low = _mm512_set1_pd(1), high = low;
+    for (int64_t i = 0; i <= length; i += LANES) {
+        const bool whole = i + LANES <= length;
+        const __m512 x =
+            whole ? _mm512_loadu_ps(row + i) : _mm512_mask_loadu_ps(ones, left.lanes, row + left.at);
+        const __m256 upper = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
+        low = _mm512_mul_pd(low, _mm512_cvtps_pd(_mm512_castps512_ps256(x)));
+        high = _mm512_mul_pd(high, _mm512_cvtps_pd(upper));
     }
+    const __m512d halves = _mm512_mul_pd(low, high);
+    return _mm256_mul_pd(_mm512_castpd512_pd256(halves), _mm512_extractf64x4_pd(halves, 1));
 }
+
+/* Of each row four numbers, which are turned and combined one after another; the results are divided by `divisor`. */
+#define FOLD(name, COMBINE)                                                                                  \
+    WIDE static void name##_rows(const float *from, int64_t length, double divisor, float *to,               \
+                                 int64_t count) {                                                            \
+        const rest left = rest_of(length);                                                                   \
+        const __m512i first = _mm512_set_epi64(13, 9, 5, 1, 12, 8, 4, 0),                                    \
+                      second = _mm512_set_epi64(15, 11, 7, 3, 14, 10, 6, 2);                                 \
+        _Alignas(64) double parts[SUMS * PARTS] = {0};                                                       \
+        for (int64_t i = 0; i < count; i += SUMS) {                                                          \
+            const int rows = count - i < SUMS ? (int)(count - i) : SUMS;                                     \
+            for (int r = 0; r < rows; r++)                                                                   \
+                _mm256_store_pd(parts + r * PARTS, name##_row(from + (i + r) * length, length, left));       \
+            const __m512d a = _mm512_load_pd(parts), b = _mm512_load_pd(parts + 8),                          \
+                          c = _mm512_load_pd(parts + 16), d = _mm512_load_pd(parts + 24);                    \
+            const __m512d low = _mm512_permutex2var_pd(a, first, b),                                         \
+                          next = _mm512_permutex2var_pd(c, first, d),                                        \
+                          high = _mm512_permutex2var_pd(a, second, b),                                       \
+                          last = _mm512_permutex2var_pd(c, second, d);                                       \
+            __m512d all =                                                                                    \
+                COMBINE(_mm512_shuffle_f64x2(low, next, 0x44), _mm512_shuffle_f64x2(low, next, 0xee));       \
+            all = COMBINE(all, _mm512_shuffle_f64x2(high, last, 0x44));                                      \
+            all = COMBINE(all, _mm512_shuffle_f64x2(high, last, 0xee));                                      \
+            if (divisor != 1) all = _mm512_div_pd(all, _mm512_set1_pd(divisor));                             \
+            _mm512_mask_storeu_ps(to + i, rt_first_lanes_16(rows),                                           \
+                                  _mm512_castps256_ps512(_mm512_cvtpd_ps(all)));                             \
+        }                                                                                                    \
+    }
+FOLD(sum, _mm512_add_pd)
+FOLD(product, _mm512_mul_pd)
 
 /* ---- extrema ------------------------------------------------------------------------------------------- */
 
@@ -127,13 +151,15 @@ EXTREMA(minimum, INFINITY, _mm512_min_ps, _mm256_min_ps, _mm_min_ps)
 
 bool rt_reduces_rows(op_code code, int64_t length) {
     if (length < 1 || !__builtin_cpu_supports("avx512f")) return false;
-    if (code == OP_REDUCE_SUM || code == OP_REDUCE_MEAN) return length <= RT_SUM_ROW;
+    if (code == OP_REDUCE_SUM || code == OP_REDUCE_MEAN || code == OP_REDUCE_PROD)
+        return length <= RT_SUM_ROW;
     return code == OP_REDUCE_MAX || code == OP_REDUCE_MIN;
 }
 
 void rt_reduce_rows(op_code code, const float *from, int64_t length, float *to, int64_t count) {
     if (code == OP_REDUCE_MAX) maximum_rows(from, length, to, count);
     else if (code == OP_REDUCE_MIN) minimum_rows(from, length, to, count);
+    else if (code == OP_REDUCE_PROD) product_rows(from, length, 1, to, count);
     else sum_rows(from, length, code == OP_REDUCE_MEAN ? (double)length : 1, to, count);
 }
 

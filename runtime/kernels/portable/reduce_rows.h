@@ -7,10 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Longest rows whose sums are made here: those that reduce.c makes in one stretch. */
+/* Longest rows whose sums and products are made here: those that reduce.c makes in one stretch. */
 enum { RT_SUM_ROW = 512 };
 
-/* Whether this machine reduces rows of `length` floats here: OP_REDUCE_SUM, _MEAN, _MAX or _MIN. */
+/* Whether this machine reduces rows of `length` floats here: OP_REDUCE_SUM, _MEAN, _PROD, _MAX or _MIN. */
 bool rt_reduces_rows(op_code code, int64_t length);
 
 /* to[i], for i in [0, count), of `length` floats from from[i * length] on, of a code and a length of the above. The numbers are those
