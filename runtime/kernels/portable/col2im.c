@@ -36,6 +36,70 @@ static int64_t column_of(const image_state *s, int64_t pixel, int64_t element) {
     return at;
 }
 
+/* ---- rows of floats ------------------------------------------------------------------------------------- */
+
+/* The row of columns in which the elements of a block lie that cover a row of the image, along all axes but the last; -1: none do. */
+static int64_t row_of(const image_state *s, int64_t row, int64_t element) {
+    int64_t at = 0, stride = 1;
+    for (int32_t i = s->rank - 2; i >= 0; i--) {
+        const int64_t p = row % s->image[i] + s->pads[i] - element % s->block[i] * s->dilations[i];
+        if (p < 0 || p % s->strides[i] != 0 || p / s->strides[i] >= s->steps[i]) return -1;
+        at += p / s->strides[i] * stride;
+        stride *= s->steps[i];
+        row /= s->image[i];
+        element /= s->block[i];
+    }
+    return at;
+}
+
+/* The first block whose pixel, of the blocks that are `stride` apart from `shift` on, is not before this one. */
+static int64_t first_block(int64_t pixel, int64_t shift, int64_t stride) {
+    const int64_t apart = pixel - shift;
+    return apart <= 0 ? 0 : (apart + stride - 1) / stride;
+}
+
+/* Adds to pixels [begin, end) of a row what lies on them, element by element. */
+RT_CLONES static void add_row(const image_state *s, const float *columns, int64_t row, int64_t begin,
+                              int64_t end, double *sums) {
+    const int32_t last = s->rank - 1;
+    const int64_t width = s->block[last], stride = s->strides[last], steps = s->steps[last];
+    for (int64_t element = 0; element < s->block_size; element++) {
+        const int64_t at = row_of(s, row, element / width);
+        if (at < 0) continue;
+        const int64_t shift = element % width * s->dilations[last] - s->pads[last],
+                      from = first_block(begin, shift, stride), beyond = first_block(end, shift, stride),
+                      to = beyond < steps ? beyond : steps;
+        if (from >= to) continue;
+        const float *line = columns + element * s->blocks + at * steps + from;
+        double *sum = sums + (from * stride + shift - begin);
+        if (stride == 1) {
+            RT_VECTOR for (int64_t k = 0; k < to - from; k++) sum[k] += (double)line[k];
+        } else {
+            for (int64_t k = 0; k < to - from; k++) sum[k * stride] += (double)line[k];
+        }
+    }
+}
+
+/* Rows [begin, end) of all planes. */
+static void gather_rows(void *context, int64_t begin, int64_t end) {
+    enum { CHUNK = 1024 };
+    const image_job *job = context;
+    const image_state *s = job->state;
+    const int64_t width = s->image[s->rank - 1], rows = s->pixels / width;
+    for (int64_t i = begin; i < end; i++) {
+        const float *columns = (const float *)job->x + i / rows * s->block_size * s->blocks;
+        for (int64_t from = 0; from < width; from += CHUNK) {
+            const int64_t count = width - from < CHUNK ? width - from : CHUNK;
+            double sums[CHUNK] = {0};
+            float *y = (float *)job->y + i * width + from;
+            add_row(s, columns, i % rows, from, from + count, sums);
+            for (int64_t k = 0; k < count; k++) y[k] = (float)sums[k];
+        }
+    }
+}
+
+/* ---- any elements ---------------------------------------------------------------------------------------- */
+
 static bool is_real(op_dtype dtype) {
     return dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype);
 }
@@ -105,7 +169,11 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
                            columns->dims[2], columns->dims[1], state.blocks, state.block_size);
     if (status != BASE_OK) return status;
     image_job job = {&state, inputs[0].data, outputs[0].data};
-    rt_parallel(prepared->threads, state.planes * state.pixels, 8 * state.block_size, gather, &job);
+    const int64_t width = state.image[state.rank - 1];
+    if (state.dtype == OP_FLOAT && width > 0)
+        rt_parallel(prepared->threads, state.planes * (state.pixels / width), width * state.block_size,
+                    gather_rows, &job);
+    else rt_parallel(prepared->threads, state.planes * state.pixels, 8 * state.block_size, gather, &job);
     return BASE_OK;
 }
 

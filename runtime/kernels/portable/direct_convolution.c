@@ -154,7 +154,7 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
     for (size_t i = preference->inputs[0] == OP_LAYOUT_NHWC ? 0 : 1; i < sizeof forms / sizeof *forms; i++) {
         if (!op_layout_is_cheap(forms[i].from, call->inputs[0].type.shape.dims[1]) ||
             !op_layout_is_cheap(forms[i].to, call->outputs[0].type.shape.dims[1]) ||
-            !read_kind(call, forms[i].from, forms[i].to, &shape) || !is_usual(&shape))
+            !read_kind(call, forms[i].from, forms[i].to, &shape) || (!computed && !is_usual(&shape)))
             continue;
         *preference =
             (rt_preference){.inputs = {forms[i].from, computed ? OP_LAYOUT_ROW_MAJOR : OP_LAYOUT_PACKED},
