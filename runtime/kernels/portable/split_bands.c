@@ -136,19 +136,40 @@ static bool fits(const rt_split_shape *s) {
            base_size_multiply(all, (size_t)s->threads, &all) && all < SIZE_MAX / 4;
 }
 
+/* A window slides along this dimension. */
+static bool slides(const rt_split_shape *s, int i) {
+    return s->input[i] != 1 || s->output[i] != 1 || s->kernel[i] != 1 || s->before[i] != 0;
+}
+
+static void exchange(int64_t *height) {
+    const int64_t width = height[1];
+    height[1] = height[0];
+    height[0] = width;
+}
+
+/* An image one point high is the same bytes as one that is one point wide, which is cut into bands of any size. */
+static void raise(rt_split_shape *s) {
+    int64_t *each[] = {s->input, s->output, s->kernel, s->stride, s->dilation, s->before};
+    const bool lies = !slides(s, 0);
+    for (size_t i = 0; lies && i < sizeof each / sizeof *each; i++) exchange(each[i]);
+    s->upright = !slides(s, 1);
+}
+
 bool rt_split_complete(rt_split_shape *s, const op_call *call, const rt_environment *environment) {
     const int64_t blocks = op_attribute_integer(&call->attributes, "ouro.blocks", 0);
     if (blocks < 0 || blocks > MOST_BLOCKS) return false;
     s->threads = environment->threads > 0 ? environment->threads : 1;
+    raise(s);
+    if (s->upright) s->stride[1] = 1;
     s->flat = true;
     for (int i = 0; i < 2; i++) {
-        if (s->stride[i] > RT_SPLIT_MOST_STRIDE || s->input[i] > MOST_EXTENT || s->output[i] > MOST_EXTENT ||
+        if (s->stride[i] > RT_SPLIT_MOST_PHASES || s->input[i] > MOST_EXTENT || s->output[i] > MOST_EXTENT ||
             s->kernel[i] > MOST_TAPS || s->dilation[i] > MOST_EXTENT)
             return false;
         s->flat &= s->kernel[i] == 1 && s->stride[i] == 1 && s->before[i] == 0 && s->input[i] == s->output[i];
     }
     s->taps = s->kernel[0] * s->kernel[1];
-    if (s->taps > MOST_TAPS) return false;
+    if (s->taps > MOST_TAPS || s->stride[0] * s->stride[1] > RT_SPLIT_MOST_PHASES) return false;
     s->chunks = up(s->channels, RT_SPLIT_DEPTH);
     s->groups = up(s->filters, PAIR);
     s->steps = s->taps * s->chunks;
@@ -170,7 +191,6 @@ static rt_split_work work_of(const rt_split_shape *s) {
     const double tiles = (double)up(points, rows), bands = (double)s->bands,
                  columns = (double)up(s->filters, LANES),
                  rounds = s->apart ? (double)up(s->bands, s->threads) * s->threads / bands : 1;
-    const bool matrix = s->flat && s->input[1] == 1;
     return (rt_split_work){.products = bands * rounds * (double)s->steps * RT_SPLIT_DEPTH * tiles *
                                        (double)rows * columns * LANES,
                            .split_bytes = bands * rounds * (s->apart ? 1 : s->threads) * (double)s->a_bytes,
@@ -178,9 +198,11 @@ static rt_split_work work_of(const rt_split_shape *s) {
                            .band_bytes = (double)s->a_bytes,
                            .weight_bytes = (double)rt_split_packed_bytes(s),
                            .left_bytes = bands * (double)points * columns * LANES * sizeof(float),
-                           .bands = bands * rounds,
-                           .matrix = matrix,
-                           .across = matrix && s->threads > 1 && !s->apart};
+                           .splits = !kept      ? bands * rounds
+                                     : s->apart ? s->threads
+                                                : 1,
+                           .matrix = s->matrix,
+                           .across = s->matrix && s->threads > 1 && !s->apart};
 }
 
 bool rt_split_estimate(rt_split_shape *s, const rt_environment *environment, size_t scratch_limit,
@@ -247,21 +269,52 @@ static void split_run(const rt_split_shape *s, const float *image, int64_t chunk
     rt_split_rows(&rows);
 }
 
-/* Row `row` of one chunk of one phase: zeros, what the image has, zeros. */
-static void split_row(const rt_split_shape *s, const float *image, int64_t chunk, int phase, int64_t row,
-                      char *to) {
-    const int64_t along = s->stride[1], x_row = row * s->stride[0] + phase / along - s->before[0],
-                  first = phase % along - s->before[1]; /* the column of the image that the first point is */
-    const int64_t begin = first < 0 ? least(up(-first, along), s->width) : 0,
-                  end = first >= s->input[1] ? 0 : least(up(s->input[1] - first, along), s->width);
-    if (x_row < 0 || x_row >= s->input[0] || end <= begin) {
-        memset(to, 0, (size_t)(s->width * RT_SPLIT_BYTES));
+/* So many points of a line of the image, whose pixels are `length` after pixel `start`: the first of them is pixel `first` of these, the others
+ * come each `along` later. Zeros, what the image has, zeros. */
+typedef struct image_line {
+    int64_t start, length, first, along, count;
+} image_line;
+
+static void split_line(const rt_split_shape *s, const float *image, int64_t chunk, const image_line *line,
+                       char *to) {
+    const int64_t first = line->first, along = line->along;
+    const int64_t begin = first < 0 ? least(up(-first, along), line->count) : 0,
+                  end = first >= line->length ? 0 : least(up(line->length - first, along), line->count);
+    if (end <= begin) {
+        memset(to, 0, (size_t)(line->count * RT_SPLIT_BYTES));
         return;
     }
     memset(to, 0, (size_t)(begin * RT_SPLIT_BYTES));
-    split_run(s, image, chunk, x_row * s->input[1] + first + begin * along, along, end - begin,
+    split_run(s, image, chunk, line->start + first + begin * along, along, end - begin,
               to + begin * RT_SPLIT_BYTES);
-    memset(to + end * RT_SPLIT_BYTES, 0, (size_t)((s->width - end) * RT_SPLIT_BYTES));
+    memset(to + end * RT_SPLIT_BYTES, 0, (size_t)((line->count - end) * RT_SPLIT_BYTES));
+}
+
+/* Row `row` of one chunk of one phase. */
+static void split_row(const rt_split_shape *s, const float *image, int64_t chunk, int phase, int64_t row,
+                      char *to) {
+    const int64_t x_row = row * s->stride[0] + phase / s->stride[1] - s->before[0];
+    const image_line line = {.start = x_row * s->input[1],
+                             .length = x_row < 0 || x_row >= s->input[0] ? 0 : s->input[1],
+                             .first = phase % s->stride[1] - s->before[1],
+                             .along = s->stride[1],
+                             .count = s->width};
+    split_line(s, image, chunk, &line, to);
+}
+
+/* Rows [first, first + count) of one chunk of one phase, side by side. */
+static void split_rows(const rt_split_shape *s, const float *image, int64_t chunk, int phase, int64_t first,
+                       int64_t count, char *to) {
+    if (s->upright) { /* they are one line */
+        const image_line line = {.length = s->input[0],
+                                 .first = first * s->stride[0] + phase - s->before[0],
+                                 .along = s->stride[0],
+                                 .count = count};
+        split_line(s, image, chunk, &line, to);
+        return;
+    }
+    for (int64_t row = 0; row < count; row++)
+        split_row(s, image, chunk, phase, first + row, to + row * s->width * RT_SPLIT_BYTES);
 }
 
 /* A band of one image. */
@@ -287,9 +340,7 @@ static void split_band(const split_job *job, const result_band *band, char *a) {
         const int64_t chunk = plane % s->chunks;
         char *to = a + plane * s->plane;
         if (s->flat) split_run(s, image, chunk, band->first * s->width, 1, rows * s->width, to);
-        for (int64_t row = 0; row < rows && !s->flat; row++)
-            split_row(s, image, chunk, s->phases[plane / s->chunks], band->first + row,
-                      to + row * s->width * RT_SPLIT_BYTES);
+        else split_rows(s, image, chunk, s->phases[plane / s->chunks], band->first, rows, to);
         memset(to + rows * s->width * RT_SPLIT_BYTES, 0, PAIR * RT_SPLIT_BYTES);
     }
 }

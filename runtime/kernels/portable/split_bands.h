@@ -9,15 +9,17 @@
 #include "runtime/kernels/portable/activation.h"
 #include "runtime/kernels/portable/split_tiles.h"
 
-enum { RT_SPLIT_MOST_STRIDE = 3, RT_SPLIT_MOST_PHASES = RT_SPLIT_MOST_STRIDE * RT_SPLIT_MOST_STRIDE };
+enum { RT_SPLIT_MOST_PHASES = 9 };
 
-/* Of images whose channels lie innermost, in OP_LAYOUT_NC16 or OP_LAYOUT_NHWC. A matrix is an image one point wide, whose rows are its points. */
+/* Of images whose channels lie innermost, in OP_LAYOUT_NC16 or OP_LAYOUT_NHWC. A matrix is an image one point wide, whose rows are its points, and a
+ * signal becomes one, so that it can be cut into bands. */
 typedef struct rt_split_shape {
     /* What the kernel reads: */
     op_layout layout;
     int64_t images, channels, filters;
     int64_t input[2], output[2], kernel[2], stride[2], dilation[2], before[2]; /* height, width */
     bool bias, residual;
+    bool matrix; /* a product */
     rt_activation activation;
     /* What rt_split_complete makes of that: */
     int threads;
@@ -27,6 +29,7 @@ typedef struct rt_split_shape {
     int phases[RT_SPLIT_MOST_PHASES]; /* remainders that the window sees: row * stride + column */
     int64_t phase_count;
     bool flat;         /* each point sees itself: all are one row */
+    bool upright;      /* a signal, one point wide */
     int64_t width;     /* points of a split row */
     int64_t more_rows; /* that a band sees beside its own */
     bool limits;       /* the activation is done with these: */

@@ -25,6 +25,7 @@ static bool read_shape(const op_call *call, const rt_environment *environment, r
     if (product->bias == RT_BIAS_ONE || (product->bias == RT_BIAS_COLUMNS && product->beta != 1))
         return false;
     *s = (rt_split_shape){.layout = OP_LAYOUT_NHWC,
+                          .matrix = true,
                           .images = 1,
                           .channels = product->depth,
                           .filters = product->columns,

@@ -22,23 +22,26 @@ static void needs_tiles(void) {
     if (!rt_split_wanted()) skip();
 }
 
-/* A signal or an image of random extents, as the window fits into it. */
+/* A signal or an image of random extents, as the window fits into it; some images are one point high or wide. */
 static void draw(application *app, uint64_t *seed, bool residual) {
     static const char *const activations[] = {"",        "Relu",  "LeakyRelu", "Clip",
                                               "Sigmoid", "Swish", "HardSwish"};
-    const int32_t spatial = (int32_t)random_range(seed, 1, 4) == 1 ? 1 : 2, rank = spatial + 2;
+    const int32_t spatial = (int32_t)random_range(seed, 1, 3) == 1 ? 1 : 2, rank = spatial + 2,
+                  flat = (int32_t)random_range(seed, 0, 7); /* this dimension has one point */
+    const bool line = spatial == 1 || flat < 2;
     const int64_t images = random_range(seed, 1, 3), channels = random_range(seed, 16, 100),
                   filters = random_range(seed, 16, 100);
     int64_t x[4] = {images, channels}, y[4] = {images, filters}, weights[4] = {filters, channels},
             pads[4] = {0}, strides[2], dilations[2];
     for (int32_t i = 0; i < spatial; i++) {
-        weights[i + 2] = random_range(seed, 1, 5);
-        strides[i] = random_range(seed, 1, 3);
+        const bool one = spatial == 2 && i == flat;
+        weights[i + 2] = one ? 1 : random_range(seed, 1, 5);
+        strides[i] = random_range(seed, 1, line && !one ? 9 : 3);
         dilations[i] = random_range(seed, 1, 3);
         const int64_t seen = (weights[i + 2] - 1) * dilations[i] + 1;
-        x[i + 2] = random_range(seed, seen, seen + 20);
-        pads[i] = random_range(seed, 0, 3);
-        pads[i + spatial] = random_range(seed, 0, 3);
+        x[i + 2] = one ? 1 : random_range(seed, seen, seen + (line ? 150 : 20));
+        pads[i] = one ? 0 : random_range(seed, 0, 3);
+        pads[i + spatial] = one ? 0 : random_range(seed, 0, 3);
         y[i + 2] = (x[i + 2] + pads[i] + pads[i + spatial] - seen) / strides[i] + 1;
     }
     application_init(app, OP_CONV);
@@ -196,11 +199,34 @@ static void test_scratch_limits_bands(void **state) {
     application_free(&app);
 }
 
+/* Signals, and images one point high or wide, are cut into bands too. */
+static void test_signals_have_bands(void **state) {
+    (void)state;
+    needs_tiles();
+    static const int64_t extents[][4] = {{1, 128, 1, 2000}, {1, 128, 2000, 1}, {1, 128, 2000}};
+    static const int64_t weights[][4] = {{64, 128, 1, 5}, {64, 128, 5, 1}, {64, 128, 5}};
+    for (int i = 0; i < 3; i++) {
+        const rt_kernel *kernel = rt_kernel_find(NAME);
+        application app;
+        application_init(&app, OP_CONV);
+        application_input(&app, OP_FLOAT, i < 2 ? 4 : 3, extents[i]);
+        application_input(&app, OP_FLOAT, i < 2 ? 4 : 3, weights[i]);
+        assert_int_equal(application_infer(&app), BASE_OK);
+        app.inputs[0].type.layout = app.outputs[0].type.layout = OP_LAYOUT_NC16;
+        rt_cost any, little;
+        assert_true(kernel->estimate(&app.call, &one_thread, SIZE_MAX, &any));
+        assert_true(kernel->estimate(&app.call, &one_thread, 400000, &little));
+        assert_true(little.scratch_bytes <= 400000 && little.blocks > 4);
+        assert_true(little.seconds >= any.seconds && little.seconds < 2 * any.seconds);
+        application_free(&app);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_the_direct_convolution), cmocka_unit_test(test_many_channels),
         cmocka_unit_test(test_is_as_exact_as_floats),         cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_scratch_limits_bands),
+        cmocka_unit_test(test_scratch_limits_bands),          cmocka_unit_test(test_signals_have_bands),
     };
     return cmocka_run_group_tests_name("split_convolution", tests, NULL, NULL);
 }
