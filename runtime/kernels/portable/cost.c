@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cost.c: see cost.h. The rates were fitted to measurements of tests/bench/bench_winograd.c and bench_kernels.c on one core. */
 #include "runtime/kernels/portable/cost.h"
+#include "ir/operators/window.h"
 #include "runtime/kernels/portable/pair_tiles.h"
 #include "runtime/kernels/portable/split_tiles.h"
+#include <math.h>
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
 #endif
@@ -92,9 +94,44 @@ static double elements(const op_shape *shape, int32_t from) {
     return product;
 }
 
+static double longer_of(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* Of two things that are done at the same time, `waited` is the part of the shorter one that the other does not hide. */
+static double both(double a, double b, double waited) {
+    const double longer = longer_of(a, b);
+    return longer + waited * (a + b - longer);
+}
+
 double rt_products_at_once(op_dtype dtype, const rt_environment *environment) {
     /* Convolutions of ResNet-50 take 0.55 to 0.7 of float's time, products of 256 and more half of it. */
     return dtype == OP_BFLOAT16 && rt_has_wide_vectors(environment) && rt_pairs_here() ? 1.6 : 1;
+}
+
+/* The part of a window's elements along a dimension that see the image and not what pads it. */
+static double seen_part(const op_window *window, int32_t i) {
+    double seen = 0;
+    for (int64_t k = 0; k < window->kernel[i]; k++) {
+        const int64_t first = k * window->dilation[i] - window->before[i], stride = window->stride[i];
+        const int64_t from = first < 0 ? (-first + stride - 1) / stride : 0,
+                      end = first < window->input[i] ? (window->input[i] - 1 - first) / stride + 1 : 0;
+        seen += longer_of(0, (double)((end < window->output[i] ? end : window->output[i]) - from));
+    }
+    return seen / ((double)window->kernel[i] * (double)window->output[i]);
+}
+
+/* The part of the products of a direct convolution that it computes where windows are dilated: elements of them that see no row of the image are left out
+ * for all points of a row of the result, others only where all points of a tile see none. Of other windows that is little, and hardly any time. */
+static double computed_part(const op_call *call) {
+    op_window window;
+    if (op_window_read(call, call->inputs[1].type.shape.dims + 2, &window, NULL) != BASE_OK) return 1;
+    double part = 1;
+    for (int32_t i = 0; i < window.rank; i++) {
+        const double seen = window.dilation[i] > 1 ? seen_part(&window, i) : 1;
+        if (seen > 0) part *= i < window.rank - 1 ? seen : pow(seen, 0.4);
+    }
+    return part;
 }
 
 bool rt_direct_convolution_estimate(const op_call *call, const rt_environment *environment,
@@ -102,9 +139,13 @@ bool rt_direct_convolution_estimate(const op_call *call, const rt_environment *e
     (void)scratch_limit;
     const op_shape *weights = &call->inputs[1].type.shape, *y = &call->outputs[0].type.shape;
     if (call->code != OP_CONV || !op_shape_known(weights) || !op_shape_known(y)) return false;
+    const rates *of = rates_of(environment);
     const double positions = (double)y->dims[0] * elements(y, 2);
-    *cost = (rt_cost){.seconds = positions * elements(weights, 0) / rates_of(environment)->direct /
-                                 environment->threads /
+    double seconds = positions * elements(weights, 0) / of->direct;
+    /* This was measured where there are tiles to choose instead, and says nothing elsewhere. Of small images, reading weights is much beside products. */
+    if (of == &wide && rt_split_wanted() && call->inputs[0].type.dtype == OP_FLOAT && positions > 0)
+        seconds = seconds * computed_part(call) + elements(weights, 0) * sizeof(float) / of->memory;
+    *cost = (rt_cost){.seconds = seconds / environment->threads /
                                  rt_products_at_once(call->inputs[0].type.dtype, environment)};
     return true;
 }
@@ -127,11 +168,6 @@ double rt_pointwise_seconds(op_dtype dtype, double products, const rt_environmen
     return products / rate / environment->threads;
 }
 
-double rt_packed_product_seconds(double rows, double depth, double columns,
-                                 const rt_environment *environment) {
-    return rows * depth * columns / rates_of(environment)->direct / environment->threads;
-}
-
 bool rt_winograd_is_predicted(double channels, double filters, const rt_environment *environment) {
     const double fewest = rates_of(environment)->fewest_channels;
     return channels >= fewest && filters >= fewest;
@@ -144,8 +180,7 @@ static double multiplied_seconds(const rt_winograd_work *work, const rates *of, 
         work->weight_bytes <= of->far_bytes
             ? work->blocks * work->weight_bytes / of->weights
             : work->weight_bytes / of->memory + (work->blocks - 1) * work->weight_bytes / again;
-    const double longer = products > weights ? products : weights, shorter = products + weights - longer;
-    return longer + of->waited * shorter;
+    return both(products, weights, of->waited);
 }
 
 /* The same on machines with AMX. Transformed weights of a network, four times the others, come from the cache that all cores share, and what reads them
@@ -178,68 +213,74 @@ double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *e
 }
 
 /* In the measure of `wide`, on machines that have such tiles (Sapphire Rapids and its successors), where direct convolutions go at three quarters of the
- * rate that it says: */
+ * rate that it says. Fitted to 110 convolutions, and to some of them in more bands: few points of a band do not hide the splitting of weights. */
+typedef struct split_rates {
+    double products;  /* a second, with what they read from a near cache */
+    double splitting; /* bytes of weights that are split in a second, */
+    double
+        beside; /* which goes on while others are multiplied: the part of the shorter of both that the other does not hide */
+    double split;  /* bytes of parts that are made in a second, and stay in a near cache */
+    double far;    /* bytes of parts a second to and from a cache that all cores share */
+    double left;   /* bytes of results a second */
+    double memory; /* bytes of weights a second that no near cache holds */
+    double
+        waited; /* the part of the shorter of both, reading these and all else, that the other does not hide */
+    double within; /* how much longer it takes within a network, whose images no near cache holds */
+} split_rates;
+static const split_rates images = {.products = 270e9,
+                                   .splitting = 22e9,
+                                   .beside = 0.4,
+                                   .split = 25e9,
+                                   .far = 70e9,
+                                   .left = 45e9,
+                                   .memory = 50e9,
+                                   .waited = 0.3,
+                                   .within = 1.05},
+                         matrices = {.products = 215e9,
+                                     .splitting = 50e9,
+                                     .beside = 1,
+                                     .split = 35e9,
+                                     .far = 49e9,
+                                     .left = 30e9,
+                                     .memory = 40e9,
+                                     .waited = 0.5,
+                                     .within = 1.1};
 static const struct {
-    double products;   /* a second, with what they read from a near cache */
-    double split;      /* bytes of parts that are made in a second, and stay in a near cache */
-    double far;        /* bytes of parts a second to and from a cache that all cores share */
     double near_bytes; /* that a near cache holds */
-    double left;       /* bytes of results a second */
-    double weights;    /* bytes of weights that are split in a second, beside what products hide: */
-    double matrix;     /* the same of matrices, which come from memory in networks of large ones */
-    double memory;     /* bytes of weights a second that no near cache holds */
     double most_bytes; /* of weights: more of them come from memory in each run, with nothing to hide it: */
     double far_memory; /* bytes of these a second */
-    /* The part of the shorter of both, reading weights and all else, that the other does not hide. */
-    double waited;
-    /* How much longer it takes within a network, whose images no near cache holds, on one thread and on several. */
-    double alone, shared;
-    /* Times that, where threads read a product that other threads made, as they share out rows elsewhere. */
-    double crossed;
-} split = {.products = 215e9,
-           .split = 35e9,
-           .far = 49e9,
-           .near_bytes = 1200 << 10,
-           .left = 30e9,
-           .weights = 200e9,
-           .matrix = 50e9,
-           .memory = 40e9,
-           .most_bytes = 48 << 20,
-           .far_memory = 10e9,
-           .waited = 0.5,
-           .alone = 1.1,
-           .shared = 1.05,
-           .crossed = 1.25};
+    double crossed; /* times as long, where threads read what others made, as they share out rows elsewhere */
+} split = {.near_bytes = 1200 << 10, .most_bytes = 48 << 20, .far_memory = 10e9, .crossed = 1.2};
 
 double rt_split_seconds(const rt_split_work *work, const rt_environment *environment) {
+    const split_rates *of = work->matrix ? &matrices : &images;
     const bool distant = work->weight_bytes > split.most_bytes;
     const double far = work->band_bytes > split.near_bytes ? work->read_bytes + work->split_bytes : 0,
-                 splitting = work->matrix ? split.matrix : split.weights,
-                 computed =
-                     (work->products / split.products + work->split_bytes / split.split + far / split.far +
-                      work->left_bytes / split.left + work->bands * work->weight_bytes / splitting) /
-                     environment->threads,
-                 weights = work->weight_bytes / (distant ? split.far_memory : split.memory);
-    const double longer = computed > weights ? computed : weights, shorter = computed + weights - longer;
-    const double within = environment->threads <= 1 ? split.alone
-                          : work->across            ? split.shared * split.crossed
-                                                    : split.shared;
-    return (longer + (distant ? 1 : split.waited) * shorter) * within;
+                 multiplied = both(work->products / of->products,
+                                   work->splits * work->weight_bytes / of->splitting, of->beside),
+                 computed = (multiplied + work->split_bytes / of->split + far / of->far +
+                             work->left_bytes / of->left) /
+                            environment->threads,
+                 weights = work->weight_bytes / (distant ? split.far_memory : of->memory);
+    const double crossed = environment->threads > 1 && work->across ? split.crossed : 1;
+    return both(computed, weights, distant ? 1 : of->waited) * of->within * crossed;
 }
 
 /* On the same machines, as measured, with vectors at the rate that they have there: */
 static const struct {
-    double step, row;    /* seconds of a step of a tile by a tile; more of them for each row */
-    double sums;         /* of sums of digits that become floats, a tile of them; */
-    double fewer;        /* times that with two digits, whose sums are of three levels */
-    double begin;        /* of a run */
-    double split;        /* numbers a second that become digits */
-    double near_bytes;   /* that a near cache holds: of digits, of weights */
-    double again;        /* times multiplying, where it does not hold the digits */
-    double near, far;    /* bytes of weights a second that one thread reads from there, from the cache that all cores share */
-    double distant;      /* and from memory */
-    double waited;       /* the part of the shorter of both, reading weights and all else, that the other does not hide */
-    double vectors;      /* products a second */
+    double step, row;  /* seconds of a step of a tile by a tile; more of them for each row */
+    double sums;       /* of sums of digits that become floats, a tile of them; */
+    double fewer;      /* times that with two digits, whose sums are of three levels */
+    double begin;      /* of a run */
+    double split;      /* numbers a second that become digits */
+    double near_bytes; /* that a near cache holds: of digits, of weights */
+    double again;      /* times multiplying, where it does not hold the digits */
+    double near,
+        far; /* bytes of weights a second that one thread reads from there, from the cache that all cores share */
+    double distant; /* and from memory */
+    double
+        waited; /* the part of the shorter of both, reading weights and all else, that the other does not hide */
+    double vectors; /* products a second */
 } fixed = {.step = 9e-9,
            .row = 1.9e-9,
            .sums = 120e-9,
@@ -266,8 +307,22 @@ double rt_fixed_seconds(const rt_fixed_work *work, const rt_environment *environ
                         : work->weight_bytes > fixed.near_bytes ? fixed.far
                                                                 : fixed.near;
     const double weights = work->bands * work->weight_bytes / rate / (work->shared ? 1 : threads);
-    const double longer = computed > weights ? computed : weights, shorter = computed + weights - longer;
-    return (fixed.begin + longer + fixed.waited * shorter) * fixed.vectors / wide.direct;
+    return (fixed.begin + both(computed, weights, fixed.waited)) * fixed.vectors / wide.direct;
+}
+
+bool rt_fixed_weights_are_far(double bytes) {
+    return bytes > fixed.near_bytes;
+}
+
+double rt_packed_product_seconds(double rows, double depth, double columns, double weight_bytes,
+                                 const rt_environment *environment) {
+    const rates *of = rates_of(environment);
+    const double threads = environment->threads, computed = rows * depth * columns / of->direct / threads;
+    /* Elsewhere there is nothing to choose between. */
+    if (of != &wide || !rt_split_wanted()) return computed;
+    const double rate = rt_fixed_weights_are_far(weight_bytes) ? fixed.far : fixed.near,
+                 weights = weight_bytes / rate / threads * fixed.vectors / wide.direct;
+    return both(computed, weights, fixed.waited);
 }
 
 double rt_distant_seconds(double bytes, const rt_environment *environment) {

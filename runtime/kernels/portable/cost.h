@@ -26,8 +26,8 @@ bool rt_gathering_convolution_estimate(const op_call *call, const rt_environment
 /* Convolutions of single points with weights in tiles. */
 double rt_pointwise_seconds(op_dtype dtype, double products, const rt_environment *environment);
 
-/* A product of several rows with weights in panels. */
-double rt_packed_product_seconds(double rows, double depth, double columns,
+/* A product with weights in panels of so many bytes. */
+double rt_packed_product_seconds(double rows, double depth, double columns, double weight_bytes,
                                  const rt_environment *environment);
 
 /* What a convolution by Winograd's transform does. */
@@ -46,15 +46,15 @@ double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *e
 
 /* What a convolution in tiles of bfloat16 parts does (split_convolution.c). */
 typedef struct rt_split_work {
-    double products;     /* of floats, those included that are left out */
-    double split_bytes;  /* of parts, which are made once */
-    double read_bytes;   /* of parts, as often as they are read */
-    double band_bytes;   /* of parts that are in use at a time: the caches hold them or do not */
-    double weight_bytes; /* which are split for every band */
-    double left_bytes;   /* of results */
-    double bands;
-    bool matrix; /* a product */
-    bool across; /* whose columns are dealt out to threads: other kernels deal out rows */
+    double products;    /* of floats, those included that are left out */
+    double split_bytes; /* of parts, which are made once */
+    double read_bytes;  /* of parts, as often as they are read */
+    double band_bytes;  /* of parts that are in use at a time: the caches hold them or do not */
+    double weight_bytes;
+    double splits;     /* how often these are split */
+    double left_bytes; /* of results */
+    bool matrix;       /* a product */
+    bool across;       /* whose columns are dealt out to threads: other kernels deal out rows */
 } rt_split_work;
 double rt_split_seconds(const rt_split_work *work, const rt_environment *environment);
 
@@ -72,6 +72,9 @@ typedef struct rt_fixed_work {
     bool distant;        /* weights come from memory in each run */
 } rt_fixed_work;
 double rt_fixed_seconds(const rt_fixed_work *work, const rt_environment *environment);
+
+/* Whether the weights of such a product, so many bytes, are more than a near cache holds. */
+bool rt_fixed_weights_are_far(double bytes);
 
 /* What it takes to read weights that come from memory in each run. */
 double rt_distant_seconds(double bytes, const rt_environment *environment);

@@ -10,7 +10,8 @@
 #include "runtime/kernels/portable/packed_product.h"
 
 enum {
-    FEWEST_ROWS = 8, /* fewer take as long as their weights, unless these come from memory */
+    FEWEST_ROWS =
+        8, /* fewer take as long as their weights, which take less in fixed point, where these are not near */
     FEWEST_COLUMNS = 16,
     FEWEST_DEPTH = 32
 };
@@ -52,9 +53,9 @@ static bool estimate(const op_call *call, const rt_environment *environment, siz
                      rt_cost *cost) {
     rt_packed_product product;
     rt_fixed_shape shape;
-    if (!read_shape(call, environment, &product, &shape) ||
-        (product.rows < FEWEST_ROWS && !(shape.distant && product.rows >= 1)))
-        return false;
+    if (!read_shape(call, environment, &product, &shape) || product.rows < 1) return false;
+    const bool far = shape.distant || rt_fixed_weights_are_far((double)rt_fixed_packed_bytes(&shape));
+    if (product.rows < FEWEST_ROWS && !far) return false;
     *cost = (rt_cost){.packed_bytes = rt_fixed_packed_bytes(&shape), .settles = true};
     rt_fixed_estimate(&shape, environment, scratch_limit, cost);
     return cost->blocks != 0;

@@ -98,10 +98,11 @@ static bool estimate(const op_call *call, const rt_environment *environment, siz
     if (!read_product(call, &product) || product.dtype != OP_FLOAT16 || product.rows < 1 ||
         !packed_bytes(&product, &bytes))
         return false;
-    *cost = (rt_cost){.seconds = rt_packed_product_seconds((double)product.rows, (double)product.depth,
-                                                           (double)product.columns, environment) *
-                                 WIDENED,
-                      .packed_bytes = bytes};
+    *cost =
+        (rt_cost){.seconds = rt_packed_product_seconds((double)product.rows, (double)product.depth,
+                                                       (double)product.columns, (double)bytes, environment) *
+                             WIDENED,
+                  .packed_bytes = bytes};
     return true;
 }
 

@@ -189,9 +189,10 @@ static bool estimate(const op_call *call, const rt_environment *environment, siz
     if (!read_product(call, &product) || !is_unpacked(&product) || product.rows < 1 ||
         !packed_bytes(&product, &bytes))
         return false;
-    *cost = (rt_cost){.seconds = rt_packed_product_seconds((double)product.rows, (double)product.depth,
-                                                           (double)product.columns, environment),
-                      .packed_bytes = bytes};
+    *cost =
+        (rt_cost){.seconds = rt_packed_product_seconds((double)product.rows, (double)product.depth,
+                                                       (double)product.columns, (double)bytes, environment),
+                  .packed_bytes = bytes};
     if (op_attribute_integer(&call->attributes, "ouro.weights_bits", 0)) { /* they come from memory */
         const double read = rt_distant_seconds((double)bytes, environment);
         if (read > cost->seconds) cost->seconds = read;

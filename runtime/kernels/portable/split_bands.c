@@ -191,6 +191,8 @@ static rt_split_work work_of(const rt_split_shape *s) {
     const double tiles = (double)up(points, rows), bands = (double)s->bands,
                  columns = (double)up(s->filters, LANES),
                  rounds = s->apart ? (double)up(s->bands, s->threads) * s->threads / bands : 1;
+    /* A thread keeps the parts of weights that it holds all at once. */
+    const bool kept = b_count(s) == 1;
     return (rt_split_work){.products = bands * rounds * (double)s->steps * RT_SPLIT_DEPTH * tiles *
                                        (double)rows * columns * LANES,
                            .split_bytes = bands * rounds * (s->apart ? 1 : s->threads) * (double)s->a_bytes,

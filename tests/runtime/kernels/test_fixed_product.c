@@ -3,6 +3,7 @@
  * extents, turned and scaled weights, bias and activations; bits depend neither on threads nor on bands; how exact it is, for numbers of different sizes too;
  * infinities; what it refuses.
  */
+#include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/fixed_tiles.h"
 #include "runtime/kernels/portable/product.h"
 #include "tests/support/application.h"
@@ -41,6 +42,27 @@ static void test_refuses(void **state) {
     assert_false(application_estimates_product(NAME, 64, 64, 8, OP_FLOAT, false));
     assert_int_equal(application_estimates_product(NAME, 64, 64, 64, OP_FLOAT16, false), rt_fixed_wanted());
     assert_false(application_estimates_product(NAME, 64, 64, 64, OP_BFLOAT16, false));
+}
+
+/* A few rows by weights that no near cache holds take as long as these are read, which are fewer bytes in fixed point; near ones are read as they are. */
+static void test_few_rows_want_far_weights(void **state) {
+    (void)state;
+    static const int64_t few[] = {1, 2, 4, 7};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(application_estimates_product(NAME, few[i], 1024, 1000, OP_FLOAT, false),
+                         rt_fixed_wanted());
+        assert_false(application_estimates_product(NAME, few[i], 256, 512, OP_FLOAT, false));
+    }
+    if (!rt_fixed_wanted()) skip();
+    for (double threads = 1; threads <= 4; threads++) {
+        const rt_environment environment = {.threads = (int)threads};
+        const double bytes = 1024 * 1000 * sizeof(float),
+                     far = rt_packed_product_seconds(1, 1024, 1000, bytes, &environment),
+                     less = rt_packed_product_seconds(1, 1024, 1000, bytes * 25 / 32, &environment),
+                     many = rt_packed_product_seconds(512, 1024, 1000, bytes, &environment);
+        assert_true(less < 0.85 * far && many > 20 * far);
+        assert_true(far > 4 * rt_packed_product_seconds(1, 512, 500, bytes / 4, &environment));
+    }
 }
 
 /* Numbers into a tensor of floats or halves; they become what it holds. */
@@ -337,6 +359,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_the_plain_product),
         cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_few_rows_want_far_weights),
         cmocka_unit_test(test_is_as_exact_as_floats),
         cmocka_unit_test(test_halves_are_nearly_exact),
         cmocka_unit_test(test_rows_of_numbers_of_different_sizes),
