@@ -286,7 +286,7 @@ static const struct {
            .sums = 120e-9,
            .fewer = 0.65,
            .begin = 1e-6,
-           .split = 6e9,
+           .split = 3e9,
            .near_bytes = 1200 << 10,
            .again = 1.2,
            .near = 150e9,

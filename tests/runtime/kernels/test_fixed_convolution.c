@@ -138,11 +138,38 @@ static void test_refuses(void **state) {
     assert_false(is_estimated(64, 14, 1, 1, 1, OP_LAYOUT_NC16, true));
 }
 
+/* So many times as long as the direct convolution, as predicted. */
+static double predicted_ratio(int64_t channels, int64_t filters, int64_t extent) {
+    const rt_environment environment = {.threads = 1};
+    rt_cost fixed, direct;
+    application app;
+    application_init(&app, OP_CONV);
+    application_input(&app, OP_FLOAT, 4, DIMS(1, channels, extent, extent));
+    application_input(&app, OP_FLOAT, 4, DIMS(filters, channels, 1, 1));
+    assert_int_equal(application_infer(&app), BASE_OK);
+    app.inputs[0].type.layout = app.outputs[0].type.layout = OP_LAYOUT_NHWC;
+    assert_true(rt_kernel_find(NAME)->estimate(&app.call, &environment, SIZE_MAX, &fixed));
+    assert_true(rt_kernel_find("onednn.convolution")->estimate(&app.call, &environment, SIZE_MAX, &direct));
+    application_free(&app);
+    return fixed.seconds / direct.seconds;
+}
+
+/* Numbers that become digits are little beside many filters only. */
+static void test_predictions(void **state) {
+    (void)state;
+    if (!rt_fixed_wanted() || !rt_kernel_find("onednn.convolution")) skip();
+    assert_true(predicted_ratio(1024, 1024, 14) < 0.55);
+    assert_true(predicted_ratio(256, 256, 28) < 0.7);
+    assert_true(predicted_ratio(128, 32, 52) > 1);
+    assert_true(predicted_ratio(64, 64, 56) > 1.1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_the_direct_convolution),
         cmocka_unit_test(test_not_finite),
         cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_predictions),
     };
     return cmocka_run_group_tests_name("fixed_convolution", tests, NULL, NULL);
 }
