@@ -4,6 +4,7 @@
 #include "passes/bands/channels_last.h"
 #include "passes/bands/emit.h"
 #include "passes/bands/region.h"
+#include "passes/layout/layout.h"
 
 bool band_same_choices(const band_choices *a, const band_choices *b) {
     if (a->count != b->count) return false;
@@ -61,6 +62,27 @@ static bool note_live(band_trial *trial, const band_ids *made, const ir_node_id 
     return true;
 }
 
+/* Nodes of a region that no kernel can run make it as good as impossible: no memory would do. False when memory runs out. */
+static bool note_impossible(const pass_context *context, const ir_module *module, band_trial *trial,
+                            const band_ids *made, size_t count, base_arena *results) {
+    static const size_t TOO_MUCH = SIZE_MAX / 2;
+    base_arena arena;
+    base_arena_init(&arena, context->scratch->allocator);
+    trial->bound = trial->arena = TOO_MUCH;
+    trial->steps = BASE_ARRAY(results, size_t, count);
+    trial->regions = BASE_ARRAY(results, size_t, trial->choices.count);
+    for (size_t i = 0; trial->regions && i < trial->choices.count; i++) {
+        for (size_t id = made[i].first; id < made[i].end && id < module->node_count; id++) {
+            ir_node *node = module->nodes[id];
+            const bool plain =
+                node && !(op_schema_of(node->code)->flags & OP_FLAG_GRAPHS) && !ir_node_has_lists(node);
+            if (plain && !pass_can_run(context, node, &arena)) trial->regions[i] = TOO_MUCH;
+            base_arena_free(&arena);
+        }
+    }
+    return trial->steps && trial->regions;
+}
+
 static base_status carry_out_and_plan(pass_context *context, band_trial *trial, size_t enough, bool looks,
                                       base_arena *results) {
     base_arena arena;
@@ -83,11 +105,20 @@ static base_status carry_out_and_plan(pass_context *context, band_trial *trial, 
         if (!measured.live) status = base_fail_memory(context->report);
     }
     if (status == BASE_OK) status = context->measure(context, module, &measured);
-    if (status == BASE_OK && looks && !note_live(trial, made, nodes, count, measured.live, results))
+    const bool impossible = status == BASE_INVALID && context->report->unsupported;
+    if (impossible) {
+        base_report_clear(context->report);
+        status = note_impossible(context, module, trial, made, count, results)
+                     ? BASE_OK
+                     : base_fail_memory(context->report);
+    } else {
+        trial->bound = measured.bound;
+        trial->arena = measured.arena;
+        trial->saved_seconds = measured.saved_seconds;
+    }
+    if (status == BASE_OK && looks && !impossible &&
+        !note_live(trial, made, nodes, count, measured.live, results))
         status = base_fail_memory(context->report);
-    trial->bound = measured.bound;
-    trial->arena = measured.arena;
-    trial->saved_seconds = measured.saved_seconds;
     base_arena_free(&arena);
     ir_module_free(module);
     return status;

@@ -16,6 +16,9 @@ base_status pass_select_kernels(pass_context *context);     /* select_kernels.c 
 
 /* The shapes of all inputs and outputs that are there are known. (select_kernels.c) */
 bool pass_shapes_known(const ir_node *node);
+/* A kernel accepts the node, and can be prepared for it: weights that are packed for some extents may be of no use for a few rows of an
+ * image. (select_kernels.c) */
+bool pass_can_run(const pass_context *context, ir_node *node, base_arena *arena);
 /* Gives the dynamic dimensions of an application some numbers, to ask kernels about: the same for equal symbols, different ones
  * for others; the outputs are inferred from these. False: nothing is open, or what the outputs are does not follow from
  * extents (or memory ran out): it stays as it is. (example_extents.c) */

@@ -51,6 +51,13 @@ static base_status select_kernel(pass_context *context, ir_node *node, base_aren
     return status;
 }
 
+bool pass_can_run(const pass_context *context, ir_node *node, base_arena *arena) {
+    base_report own = {0};
+    pass_context asking = *context;
+    asking.report = &own;
+    return select_kernel(&asking, node, arena) == BASE_OK;
+}
+
 base_status pass_select_kernels(pass_context *context) {
     const ir_module *module = context->module;
     base_status first = BASE_OK;
