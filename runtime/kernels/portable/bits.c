@@ -26,13 +26,22 @@ typedef struct shift_context {
 
 /* By as many bits as there are, or more, nothing is left. */
 #define SHIFT(type, width)                                                                                   \
-    for (int64_t i = 0; i < length; i++) {                                                                   \
-        const type x = ((const type *)context->x)[offsets[1] + i * sx];                                      \
-        const type y = ((const type *)context->y)[offsets[2] + i * sy];                                      \
-        ((type *)context->to)[offsets[0] + i] = y >= width    ? 0                                            \
-                                                : state->left ? (type)(x << y)                               \
-                                                              : (type)(x >> y);                              \
-    }                                                                                                        \
+    RT_CLONES static void shift_##type(type *to, const type *x, const type *y, int64_t length, int64_t sx,   \
+                                       int64_t sy, bool left) {                                              \
+        RT_VECTOR for (int64_t i = 0; i < length; i++) {                                                     \
+            const type from = x[i * sx], by = y[i * sy], bits = by & (width - 1);                            \
+            const type moved = left ? (type)(from << bits) : (type)(from >> bits);                           \
+            to[i] = by == bits ? moved : 0;                                                                  \
+        }                                                                                                    \
+    }
+SHIFT(uint8_t, 8)
+SHIFT(uint16_t, 16)
+SHIFT(uint32_t, 32)
+SHIFT(uint64_t, 64)
+
+#define SHIFT_ROW(type)                                                                                      \
+    shift_##type((type *)context->to + offsets[0], (const type *)context->x + offsets[1],                    \
+                 (const type *)context->y + offsets[2], length, sx, sy, state->left);                        \
     break
 
 static void shift_row(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64_t length) {
@@ -42,13 +51,13 @@ static void shift_row(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64
                   sy = state->loop.strides[2][state->loop.rank - 1];
     switch (state->dtype) {
     case OP_UINT8:
-        SHIFT(uint8_t, 8);
+        SHIFT_ROW(uint8_t);
     case OP_UINT16:
-        SHIFT(uint16_t, 16);
+        SHIFT_ROW(uint16_t);
     case OP_UINT32:
-        SHIFT(uint32_t, 32);
+        SHIFT_ROW(uint32_t);
     default:
-        SHIFT(uint64_t, 64);
+        SHIFT_ROW(uint64_t);
     }
 }
 
@@ -81,19 +90,56 @@ static base_status prepare_shift(const op_call *call, const rt_environment *envi
 
 /* ---- IsNaN, IsInf -------------------------------------------------------------------------------------- */
 
+enum { IS_NONE = 1, IS_ABOVE = 2, IS_BELOW = 4 }; /* NaN, infinity, minus infinity */
+
+/* Bits of reals, without their sign: more than `infinity` are NaNs. */
+#define FIND(type, width)                                                                                    \
+    RT_CLONES static void find_##type(const type *x, uint8_t *to, int64_t begin, int64_t end, type infinity, \
+                                      bool none, bool above, bool below) {                                   \
+        RT_VECTOR for (int64_t i = begin; i < end; i++) {                                                    \
+            const type size = (type)(x[i] & (type) ~((type)1 << (width - 1)));                               \
+            const bool minus = x[i] != size;                                                                 \
+            to[i] =                                                                                          \
+                (none & (size > infinity)) | ((size == infinity) & ((minus & below) | (!minus & above)));    \
+        }                                                                                                    \
+    }
+FIND(uint16_t, 16)
+FIND(uint32_t, 32)
+FIND(uint64_t, 64)
+
+typedef struct special_job {
+    const op_tensor *x;
+    uint8_t *to;
+    int which; /* bits: IS_NONE and so on */
+} special_job;
+
+static void find_special(void *context, int64_t begin, int64_t end) {
+    const special_job *job = context;
+    const op_dtype dtype = job->x->type.dtype;
+    const bool none = job->which & IS_NONE, above = job->which & IS_ABOVE, below = job->which & IS_BELOW;
+    if (dtype == OP_FLOAT) {
+        find_uint32_t(job->x->data, job->to, begin, end, 0x7f800000u, none, above, below);
+    } else if (dtype == OP_DOUBLE) {
+        find_uint64_t(job->x->data, job->to, begin, end, (uint64_t)0x7ff << 52, none, above, below);
+    } else if (rt_is_half(dtype)) {
+        find_uint16_t(job->x->data, job->to, begin, end, dtype == OP_FLOAT16 ? 0x7c00 : 0x7f80, none, above,
+                      below);
+    } else {
+        for (int64_t i = begin; i < end; i++) {
+            const double x = rt_element_load(dtype, job->x->data, i);
+            job->to[i] = (none && isnan(x)) || (isinf(x) && (x > 0 ? above : below));
+        }
+    }
+}
+
 static base_status run_special(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                                void *scratch, base_report *report) {
     (void)scratch;
     (void)report;
-    const int *which = prepared->state; /* bits: 1 NaN, 2 infinity, 4 minus infinity */
-    uint8_t *to = outputs[0].data;
-    const op_dtype dtype = inputs[0].type.dtype;
+    special_job job = {.x = &inputs[0], .to = outputs[0].data, .which = *(const int *)prepared->state};
     int64_t count = 0;
     op_shape_elements(&inputs[0].type.shape, &count);
-    for (int64_t i = 0; i < count; i++) {
-        double x = rt_element_load(dtype, inputs[0].data, i);
-        to[i] = ((*which & 1) && isnan(x)) || (isinf(x) && (*which & (x > 0 ? 2 : 4)));
-    }
+    rt_parallel(prepared->threads, count, 1, find_special, &job);
     return BASE_OK;
 }
 
@@ -102,10 +148,10 @@ static base_status prepare_special(const op_call *call, const rt_environment *en
     (void)environment;
     int *which = BASE_NEW(arena, int);
     if (!which) return base_fail_memory(report);
-    if (call->code == OP_IS_NAN) *which = 1;
+    if (call->code == OP_IS_NAN) *which = IS_NONE;
     else
-        *which = (op_attribute_integer(&call->attributes, "detect_positive", 1) ? 2 : 0) |
-                 (op_attribute_integer(&call->attributes, "detect_negative", 1) ? 4 : 0);
+        *which = (op_attribute_integer(&call->attributes, "detect_positive", 1) ? IS_ABOVE : 0) |
+                 (op_attribute_integer(&call->attributes, "detect_negative", 1) ? IS_BELOW : 0);
     prepared->state = which;
     prepared->run = run_special;
     return BASE_OK;

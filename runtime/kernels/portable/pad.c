@@ -134,6 +134,18 @@ static inline void fill(char *to, int64_t count, size_t size, const void *value)
     for (int64_t i = 0; i < count; i++) memcpy(to + 4 * i, value, 4);
 }
 
+/* Places [begin, end) of a row that goes on where it began: pieces of it, one after another. */
+static void wrap(const pad_plan *plan, char *to, const char *from, int64_t begin, int64_t end, size_t size) {
+    const int32_t last = plan->rank - 1;
+    while (begin < end) {
+        const int64_t at = source(plan, PAD_WRAP, last, begin),
+                      rest = plan->first[last] + plan->left[last] - at,
+                      count = end - begin < rest ? end - begin : rest;
+        memcpy(to + (size_t)begin * size, from + (size_t)at * size, (size_t)count * size);
+        begin += count;
+    }
+}
+
 static void pad_rows(void *user, int64_t begin, int64_t end) {
     const pad_context *context = user;
     const pad_plan *plan = context->plan;
@@ -172,6 +184,9 @@ static void pad_rows(void *user, int64_t begin, int64_t end) {
             fill(to, before, size, from + (size_t)plan->first[last] * size);
             fill(to + (size_t)(before + left) * size, after, size,
                  from + (size_t)(plan->first[last] + left - 1) * size);
+        } else if (mode == PAD_WRAP) {
+            wrap(plan, to, from, 0, before, size);
+            wrap(plan, to, from, before + left, width, size);
         } else {
             for (int64_t i = 0; i < before + after; i++) {
                 const int64_t place = i < before ? i : left + i;
