@@ -223,8 +223,44 @@ base_status op_infer_rms_normalization(op_call *call, base_report *report) {
     return infer_row_normalization(call, OP_SET_FLOATS, report);
 }
 
+/* Scale and bias, of which there is one for each index of the dimension before `axis`: other dimensions of theirs are 1. */
+static base_status check_channels(const op_call *call, int32_t axis, base_report *report) {
+    const op_shape *x = &call->inputs[0].type.shape;
+    for (uint32_t k = 1; k < 3; k++) {
+        if (!op_input_present(call, k) || axis == 0)
+            return base_fail(
+                report, BASE_INVALID,
+                "with ouro.channels a scale, a bias and an axis before attribute \"axis\" are expected");
+        const op_shape *own = &call->inputs[k].type.shape;
+        const int32_t at = own->rank - 1 - (x->rank - axis);
+        bool fits = own->rank < 0 || (at >= 0 && own->rank <= x->rank);
+        for (int32_t i = 0; fits && i < own->rank; i++)
+            fits = own->dims[i] < 0 || (i != at && own->dims[i] == 1) ||
+                   (i == at && (x->dims[axis - 1] < 0 || own->dims[i] == x->dims[axis - 1]));
+        char have[128];
+        if (!fits)
+            return base_fail(report, BASE_INVALID,
+                             "input %u has shape %s, expected one number for each index of axis %d", k,
+                             op_shape_text(own, have, sizeof have), axis - 1);
+    }
+    return BASE_OK;
+}
+
 base_status op_infer_layer_normalization(op_call *call, base_report *report) {
-    return infer_row_normalization(call, OP_SET(OP_FLOAT) | OP_SET(OP_FLOAT16) | OP_SET(OP_BFLOAT16), report);
+    const unsigned types = OP_SET(OP_FLOAT) | OP_SET(OP_FLOAT16) | OP_SET(OP_BFLOAT16);
+    if (!op_attribute_integer(&call->attributes, "ouro.channels", 0))
+        return infer_row_normalization(call, types, report);
+    op_call alone = *call; /* of scale and bias other shapes are asked for */
+    alone.input_count = 1;
+    base_status status = infer_row_normalization(&alone, types, report);
+    for (uint32_t k = 1; k < call->input_count && status == BASE_OK; k++)
+        if (op_input_present(call, k)) status = op_check_same(call, k, 0, report);
+    int32_t axis;
+    const op_shape *x = &call->inputs[0].type.shape;
+    if (status != BASE_OK || x->rank < 0 ||
+        !op_axis(op_attribute_integer(&call->attributes, "axis", -1), x->rank, &axis))
+        return status;
+    return check_channels(call, axis, report);
 }
 
 base_status op_infer_tensor_scatter(op_call *call, base_report *report) {

@@ -9,6 +9,9 @@
  * bias need not be there. Only float, along the last axes, and only where nobody else reads what is made between. Not a bit of the
  * result is another one (runtime/kernels/portable/layer_normalization.c).
  *
+ * Scale and bias that are one number a channel, the dimension before the first that is normalised, as InstanceNormalization has them, are part of
+ * it where both are there: ouro.channels.
+ *
  * Of 16 bits, as such, or between a Cast to float and one back, before scale and bias: these are then part of it, and what it makes is rounded
  * once, not after each node. Not with exact arithmetic.
  *
@@ -26,7 +29,7 @@ typedef struct normalization {
     ir_value *x, *scale, *bias; /* scale, bias: NULL where there is none */
     int32_t axis;               /* the first of those that are normalised */
     float epsilon;
-    bool divide;
+    bool divide, channels;
 } normalization;
 
 /* The first of the last axes, which are those that the node reduces, and keeps. */
@@ -61,6 +64,18 @@ static bool is_row(const ir_value *value, const normalization *n) {
     if (!is_plain(value, n->dtype) || value->type.shape.rank != x->rank - n->axis) return false;
     for (int32_t i = 0; i < value->type.shape.rank; i++)
         if (value->type.shape.dims[i] != x->dims[n->axis + i] || x->dims[n->axis + i] < 0) return false;
+    return true;
+}
+
+/* One number for each index of the dimension before the first that is normalised. */
+static bool is_channels(const ir_value *value, const normalization *n) {
+    const op_shape *x = &n->x->type.shape, *own;
+    if (n->dtype != OP_FLOAT || !is_plain(value, OP_FLOAT) || n->axis == 0) return false;
+    own = &value->type.shape;
+    const int32_t at = own->rank - 1 - (x->rank - n->axis);
+    if (at < 0 || own->rank > x->rank || x->dims[n->axis - 1] < 0) return false;
+    for (int32_t i = 0; i < own->rank; i++)
+        if (own->dims[i] != (i == at ? x->dims[n->axis - 1] : 1)) return false;
     return true;
 }
 
@@ -138,6 +153,21 @@ static void read_casts(normalization *n, ir_node **last) {
     take(n, *last = back);
 }
 
+/* A scale and a bias of each channel: neither alone. */
+static void read_channels(normalization *n, ir_node **last) {
+    ir_node *scaled = pass_only_reader(*last, OP_MUL),
+            *sum = scaled ? pass_only_reader(scaled, OP_ADD) : NULL;
+    if (!sum) return;
+    ir_value *scale = pass_other_operand(scaled, (*last)->outputs[0]),
+             *bias = pass_other_operand(sum, scaled->outputs[0]);
+    if (!is_channels(scale, n) || !is_channels(bias, n)) return;
+    n->scale = scale;
+    n->bias = bias;
+    n->channels = true;
+    take(n, scaled);
+    take(n, *last = sum);
+}
+
 static bool read_normalization(ir_node *root, bool exact, normalization *n, ir_node **last) {
     *n = (normalization){0};
     const ir_node *difference = read_differences(root, exact, n);
@@ -145,6 +175,8 @@ static bool read_normalization(ir_node *root, bool exact, normalization *n, ir_n
     if (!*last) return false;
     take(n, *last);
     if (!exact && n->dtype == OP_FLOAT) read_casts(n, last);
+    read_channels(n, last);
+    if (n->channels) return true;
     ir_node *scaled = pass_only_reader(*last, OP_MUL);
     if (scaled && is_row(pass_other_operand(scaled, (*last)->outputs[0]), n)) {
         n->scale = pass_other_operand(scaled, (*last)->outputs[0]);
@@ -163,13 +195,15 @@ static bool fuse(const normalization *n, ir_node *last, const rt_environment *en
     const op_attribute set[] = {
         {.name = "axis", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = n->axis},
         {.name = "epsilon", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = n->epsilon},
+        {.name = "ouro.channels", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1},
         {.name = "ouro.divide", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1}};
+    const bool wanted[] = {true, true, n->channels, n->divide};
     const uint32_t count = n->bias ? 3 : n->scale ? 2 : 1;
     ir_value *const inputs[] = {n->x, n->scale, n->bias};
     op_attributes attributes = {0};
     op_tensor operands[3] = {{.type = {.dtype = OP_NONE}}}, made_of = {.type = last->outputs[0]->type};
-    for (size_t i = 0; i < (n->divide ? 3 : 2); i++)
-        if (!ir_attribute_set(last->graph->module, &attributes, &set[i])) return false;
+    for (size_t i = 0; i < sizeof set / sizeof *set; i++)
+        if (wanted[i] && !ir_attribute_set(last->graph->module, &attributes, &set[i])) return false;
     for (uint32_t i = 0; i < count; i++)
         if (inputs[i]) operands[i].type = inputs[i]->type;
     const op_call call = {.code = OP_LAYER_NORMALIZATION,

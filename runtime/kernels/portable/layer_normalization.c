@@ -5,6 +5,9 @@
  * Every number is rounded as by the operators that it is made of, ReduceMean's sums included (reduce.c): whether they are one node
  * makes no difference to any bit. A row is read three times, and that from the first-level cache but for the first.
  *
+ * With ouro.channels there is one scale, and one bias, for each row, as InstanceNormalization has them: those of as many rows as there are of them,
+ * over and over.
+ *
  * Rows of 16 bits become floats, long ones a part after the other, and are rounded once.
  */
 #include "runtime/kernels/portable/kernels.h"
@@ -22,6 +25,7 @@ enum {
 typedef struct layer_state {
     op_dtype dtype;
     int64_t rows, extent;
+    int64_t channels; /* 0: scale and bias are rows */
     float epsilon;
     bool divide;
 } layer_state;
@@ -47,9 +51,53 @@ static inline __attribute__((always_inline)) double join_lanes(const float *lane
     return halves[0] + halves[1] + halves[2] + halves[3];
 }
 
+/* Adds up so many stretches at once, and then one after the other: in one alone, each addition waits for the one before. */
+enum { SEVERAL = 4 };
+
+static inline __attribute__((always_inline)) double join_several(double total, const float *a, const float *b,
+                                                                 const float *c, const float *d) {
+    return total + join_lanes(a) + join_lanes(b) + join_lanes(c) + join_lanes(d);
+}
+
+static inline __attribute__((always_inline)) double add_up_several(double total, const float *x) {
+    float a[LANES] = {0}, b[LANES] = {0}, c[LANES] = {0}, d[LANES] = {0};
+    for (int i = 0; i < STRETCH; i += LANES) {
+        const float *line = x + i;
+        RT_VECTOR for (int k = 0; k < LANES; k++) {
+            a[k] += line[k];
+            b[k] += line[STRETCH + k];
+            c[k] += line[2 * STRETCH + k];
+            d[k] += line[3 * STRETCH + k];
+        }
+    }
+    return join_several(total, a, b, c, d);
+}
+
+static inline float square(float difference) {
+    return difference * difference;
+}
+
+static inline __attribute__((always_inline)) double add_up_squares_several(double total, const float *x,
+                                                                           float mean) {
+    float a[LANES] = {0}, b[LANES] = {0}, c[LANES] = {0}, d[LANES] = {0};
+    for (int i = 0; i < STRETCH; i += LANES) {
+        const float *line = x + i;
+        RT_VECTOR for (int k = 0; k < LANES; k++) {
+            a[k] += square(line[k] - mean);
+            b[k] += square(line[STRETCH + k] - mean);
+            c[k] += square(line[2 * STRETCH + k] - mean);
+            d[k] += square(line[3 * STRETCH + k] - mean);
+        }
+    }
+    return join_several(total, a, b, c, d);
+}
+
 /* `total` and the sum of all elements. */
 static inline __attribute__((always_inline)) double add_up(double total, const float *x, int64_t count) {
-    for (int64_t first = 0; first < count; first += STRETCH) {
+    int64_t first = 0;
+    for (; first + SEVERAL * STRETCH <= count; first += SEVERAL * STRETCH)
+        total = add_up_several(total, x + first);
+    for (; first < count; first += STRETCH) {
         const int64_t length = count - first < STRETCH ? count - first : STRETCH;
         const float *run = x + first;
         float lanes[LANES] = {0};
@@ -64,27 +112,22 @@ static inline __attribute__((always_inline)) double add_up(double total, const f
     return total;
 }
 
-/* Writes the differences from `mean`, which may be over x, and returns `total` and the sum of their squares. */
-static inline __attribute__((always_inline)) double centre(double total, float *y, const float *x,
-                                                           int64_t count, float mean) {
-    for (int64_t first = 0; first < count; first += STRETCH) {
+/* `total` and the sum of the squares of all differences from `mean`. */
+static inline __attribute__((always_inline)) double add_up_squares(double total, const float *x,
+                                                                   int64_t count, float mean) {
+    int64_t first = 0;
+    for (; first + SEVERAL * STRETCH <= count; first += SEVERAL * STRETCH)
+        total = add_up_squares_several(total, x + first, mean);
+    for (; first < count; first += STRETCH) {
         const int64_t length = count - first < STRETCH ? count - first : STRETCH;
         const float *run = x + first;
-        float *to = y + first, lanes[LANES] = {0};
+        float lanes[LANES] = {0};
         int64_t i = 0;
         for (; i + LANES <= length; i += LANES) {
-            RT_VECTOR for (int k = 0; k < LANES; k++) {
-                const float difference = run[i + k] - mean;
-                to[i + k] = difference;
-                lanes[k] += difference * difference;
-            }
+            RT_VECTOR for (int k = 0; k < LANES; k++) lanes[k] += square(run[i + k] - mean);
         }
         float *rest = lanes + (i > 0 ? LANES - (length - i) : 0);
-        for (int k = 0; i + k < length; k++) {
-            const float difference = run[i + k] - mean;
-            to[i + k] = difference;
-            rest[k] += difference * difference;
-        }
+        for (int k = 0; i + k < length; k++) rest[k] += square(run[i + k] - mean);
         total += join_lanes(lanes);
     }
     return total;
@@ -94,12 +137,13 @@ static inline float mean_of(double total, int64_t count) {
     return (float)(total / (double)count);
 }
 
-/* y holds the differences; one loop for each form, for none of them looks at more than it has to. */
-static inline __attribute__((always_inline)) void finish(float *y, int64_t count, float root, bool divide,
-                                                         const float *scale, const float *bias) {
+/* y may be x; one loop for each form, for none of them looks at more than it has to. */
+static inline __attribute__((always_inline)) void finish(float *y, const float *x, int64_t count, float mean,
+                                                         float root, bool divide, const float *scale,
+                                                         const float *bias) {
     const float factor = 1 / root;
     if (divide) {
-        RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] /= root;
+        RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = (x[i] - mean) / root;
         if (scale) {
             RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] *= scale[i];
         }
@@ -107,13 +151,25 @@ static inline __attribute__((always_inline)) void finish(float *y, int64_t count
             RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] += bias[i];
         }
     } else if (scale && bias) {
-        RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = y[i] * factor * scale[i] + bias[i];
+        RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = (x[i] - mean) * factor * scale[i] + bias[i];
     } else if (scale) {
-        RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = y[i] * factor * scale[i];
+        RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = (x[i] - mean) * factor * scale[i];
     } else if (bias) {
-        RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = y[i] * factor + bias[i];
+        RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = (x[i] - mean) * factor + bias[i];
     } else {
-        RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] *= factor;
+        RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = (x[i] - mean) * factor;
+    }
+}
+
+/* With one scale and one bias. */
+static inline __attribute__((always_inline)) void finish_channel(float *y, const float *x, int64_t count,
+                                                                 float mean, float root, bool divide,
+                                                                 float scale, float bias) {
+    const float factor = 1 / root;
+    if (divide) {
+        RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = (x[i] - mean) / root * scale + bias;
+    } else {
+        RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = (x[i] - mean) * factor * scale + bias;
     }
 }
 
@@ -121,10 +177,14 @@ RT_CLONES static void normalize(const layer_job *job, int64_t begin, int64_t end
     const layer_state *s = job->state;
     for (int64_t row = begin; row < end; row++) {
         const float *x = job->x + row * s->extent;
-        float *y = job->y + row * s->extent;
         const float mean = mean_of(add_up(0, x, s->extent), s->extent),
-                    squares = mean_of(centre(0, y, x, s->extent, mean), s->extent);
-        finish(y, s->extent, sqrtf(squares + s->epsilon), s->divide, job->scale, job->bias);
+                    squares = mean_of(add_up_squares(0, x, s->extent, mean), s->extent);
+        float *y = job->y + row * s->extent;
+        const float root = sqrtf(squares + s->epsilon);
+        if (s->channels)
+            finish_channel(y, x, s->extent, mean, root, s->divide, job->scale[row % s->channels],
+                           job->bias[row % s->channels]);
+        else finish(y, x, s->extent, mean, root, s->divide, job->scale, job->bias);
     }
 }
 
@@ -164,12 +224,20 @@ WIDE __m128 means_wide(const wide_rows *w, const __m256d quarters[FOUR]) {
     return _mm256_cvtpd_ps(_mm256_div_pd(total, _mm256_set1_pd(w->count)));
 }
 
-WIDE void finish_wide(const layer_job *job, float *y, __mmask16 there, int64_t i, __m512 root,
-                      __m512 factor) {
+/* Of a row; scale and bias where there is one of each for all of it. */
+typedef struct wide_finish {
+    __m512 root, factor, scale, bias;
+} wide_finish;
+
+WIDE void finish_wide(const layer_job *job, float *y, __mmask16 there, int64_t i, const wide_finish *with) {
     __m512 value = _mm512_maskz_loadu_ps(there, y + i);
-    value = job->state->divide ? _mm512_div_ps(value, root) : _mm512_mul_ps(value, factor);
-    if (job->scale) value = _mm512_mul_ps(value, _mm512_maskz_loadu_ps(there, job->scale + i));
-    if (job->bias) value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(there, job->bias + i));
+    value = job->state->divide ? _mm512_div_ps(value, with->root) : _mm512_mul_ps(value, with->factor);
+    if (job->state->channels) {
+        value = _mm512_add_ps(_mm512_mul_ps(value, with->scale), with->bias);
+    } else {
+        if (job->scale) value = _mm512_mul_ps(value, _mm512_maskz_loadu_ps(there, job->scale + i));
+        if (job->bias) value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(there, job->bias + i));
+    }
     _mm512_mask_storeu_ps(y + i, there, value);
 }
 
@@ -213,9 +281,13 @@ __attribute__((target("avx512f,avx512dq"))) static void normalize_wide(const lay
     }
     for (int r = 0; r < TOGETHER; r++) {
         float *own = y + r * extent;
-        const __m512 by = _mm512_set1_ps(roots[r]), factor = _mm512_set1_ps(factors[r]);
-        for (int64_t i = 0; i < w.whole; i += LANES) finish_wide(job, own, 0xffff, i, by, factor);
-        if (rest) finish_wide(job, own, w.there, w.whole, by, factor);
+        const int64_t channel = s->channels ? (row + r) % s->channels : 0;
+        const wide_finish with = {.root = _mm512_set1_ps(roots[r]),
+                                  .factor = _mm512_set1_ps(factors[r]),
+                                  .scale = _mm512_set1_ps(s->channels ? job->scale[channel] : 1),
+                                  .bias = _mm512_set1_ps(s->channels ? job->bias[channel] : 0)};
+        for (int64_t i = 0; i < w.whole; i += LANES) finish_wide(job, own, 0xffff, i, &with);
+        if (rest) finish_wide(job, own, w.there, w.whole, &with);
     }
 }
 #else
@@ -229,14 +301,13 @@ RT_CLONES static double add_up_part(double total, const float *x, int64_t count)
     return add_up(total, x, count);
 }
 
-RT_CLONES static double centre_part(double total, float *x, int64_t count, float mean) {
-    return centre(total, x, x, count, mean);
+RT_CLONES static double add_up_squares_part(double total, const float *x, int64_t count, float mean) {
+    return add_up_squares(total, x, count, mean);
 }
 
 RT_CLONES static void finish_part(float *y, int64_t count, float mean, float root, bool divide,
                                   const float *scale, const float *bias) {
-    RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] -= mean;
-    finish(y, count, root, divide, scale, bias);
+    finish(y, y, count, mean, root, divide, scale, bias);
 }
 
 static void rows(void *context, int64_t begin, int64_t end) {
@@ -263,7 +334,7 @@ static void long_row_of_halves(const layer_halves *job, const uint16_t *x, uint1
             const int64_t count = s->extent - at < HALF_ROW ? s->extent - at : HALF_ROW;
             (void)widen(s, x, at, count, part);
             if (pass == 0) total = add_up_part(total, part, count);
-            if (pass == 1) squares = centre_part(squares, part, count, mean);
+            if (pass == 1) squares = add_up_squares_part(squares, part, count, mean);
             if (pass < 2) continue;
             finish_part(part, count, mean, root, s->divide, widen(s, job->scale, at, count, scale),
                         widen(s, job->bias, at, count, bias));
@@ -317,7 +388,8 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     if (!rt_accepts_row_major(call)) return false;
     const op_dtype dtype = call->inputs[0].type.dtype;
-    return rt_is_half(dtype) || dtype == OP_FLOAT;
+    const bool channels = op_attribute_integer(&call->attributes, "ouro.channels", 0) != 0;
+    return dtype == OP_FLOAT || (rt_is_half(dtype) && !channels);
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
@@ -328,9 +400,12 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     const op_shape *shape = &call->inputs[0].type.shape;
     int32_t axis = 0;
     op_axis(op_attribute_integer(&call->attributes, "axis", -1), shape->rank, &axis);
-    *s = (layer_state){call->inputs[0].type.dtype, 1, 1,
-                       op_attribute_real(&call->attributes, "epsilon", 1e-5f),
-                       op_attribute_integer(&call->attributes, "ouro.divide", 0) != 0};
+    *s = (layer_state){.dtype = call->inputs[0].type.dtype,
+                       .rows = 1,
+                       .extent = 1,
+                       .epsilon = op_attribute_real(&call->attributes, "epsilon", 1e-5f),
+                       .divide = op_attribute_integer(&call->attributes, "ouro.divide", 0) != 0};
+    if (op_attribute_integer(&call->attributes, "ouro.channels", 0)) s->channels = shape->dims[axis - 1];
     for (int32_t i = 0; i < shape->rank; i++) *(i < axis ? &s->rows : &s->extent) *= shape->dims[i];
     prepared->state = s;
     prepared->run = run;

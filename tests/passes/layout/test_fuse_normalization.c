@@ -139,7 +139,7 @@ static void check(const form *f) {
 
 static void forms_are_one_node(void **state) {
     (void)state;
-    static const int extents[] = {1, 7, 16, 40, 384, 511, 512, 513, 1100};
+    static const int extents[] = {1, 7, 16, 40, 384, 511, 512, 513, 1100, 4700};
     for (size_t e = 0; e < sizeof extents / sizeof *extents; e++) {
         for (unsigned bits = 0; bits < 64; bits++) {
             char row[32];
@@ -160,6 +160,27 @@ static void forms_are_one_node(void **state) {
     }
 }
 
+/* One scale and one bias a channel: the dimension before those that are normalised. */
+static void channels_are_part(void **state) {
+    (void)state;
+    static const int extents[] = {1, 7, 40, 384, 513, 4100};
+    for (size_t e = 0; e < sizeof extents / sizeof *extents; e++) {
+        for (unsigned bits = 0; bits < 16; bits++) {
+            const bool two = bits & 1;
+            check(&(form){.extent = extents[e],
+                          .two = two,
+                          .divide = bits & 4,
+                          .turned = bits & 8,
+                          .scale = two ? "[6,1,1]" : "[2,1]",
+                          .bias = two ? "[6,1,1]" : "[1,2,1]",
+                          .threads = 1 + (int)(bits % 3),
+                          .nodes = 1,
+                          .scaled = true,
+                          .shifted = true});
+        }
+    }
+}
+
 static void others_stay(void **state) {
     (void)state;
     const form one = {
@@ -170,6 +191,17 @@ static void others_stay(void **state) {
     other.scaled = other.shifted = false;
     check(&other);
     other.scale = "[1]";
+    check(&other);
+    other.scale = "[2,1]"; /* of channels: only where both are */
+    check(&other);
+    other.bias = "[6,2,1]"; /* or of rows */
+    check(&other);
+    other.bias = "[1,2,1]";
+    other.scaled = other.shifted = true;
+    check(&other);
+    other.two = true; /* there, of another dimension */
+    other.scaled = other.shifted = false;
+    other.scale = other.bias = "[3,1]";
     check(&other);
     other = one;
     other.bias = "[1]";
@@ -206,7 +238,8 @@ static void other_axes_stay(void **state) {
 
 int main(int count, char **arguments) {
     support_arguments(count, arguments);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(forms_are_one_node), cmocka_unit_test(others_stay),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(forms_are_one_node),
+                                       cmocka_unit_test(channels_are_part), cmocka_unit_test(others_stay),
                                        cmocka_unit_test(other_axes_stay)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

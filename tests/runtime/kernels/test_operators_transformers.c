@@ -222,6 +222,20 @@ static void test_layer_together(void **state) {
     }
 }
 
+static void test_layer_of_channels_refused(void **state) {
+    (void)state;
+    for (int missing = 0; missing < 2; missing++) {
+        application app;
+        application_init(&app, OP_LAYER_NORMALIZATION);
+        application_input(&app, OP_FLOAT, 3, DIMS(2, 3, 5));
+        application_input(&app, OP_FLOAT, 2, DIMS(3, 1));
+        if (!missing) application_input(&app, OP_FLOAT, 2, DIMS(5, 1));
+        application_integer(&app, "ouro.channels", 1);
+        application_expect_failure(&app, missing ? "a scale, a bias and an axis"
+                                                 : "expected one number for each index of axis 1");
+    }
+}
+
 /* ---- TensorScatter ------------------------------------------------------------------------------------- */
 
 static void test_scatter(void **state) {
@@ -489,11 +503,16 @@ static void test_bits_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rotary),       cmocka_unit_test(test_rotary_refused),
-        cmocka_unit_test(test_rms),          cmocka_unit_test(test_layer_of_halves),
-        cmocka_unit_test(test_scatter),      cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_bits),         cmocka_unit_test(test_bits_sizes),
-        cmocka_unit_test(test_bits_refused), cmocka_unit_test(test_layer_together)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rotary),
+                                       cmocka_unit_test(test_rotary_refused),
+                                       cmocka_unit_test(test_rms),
+                                       cmocka_unit_test(test_layer_of_halves),
+                                       cmocka_unit_test(test_scatter),
+                                       cmocka_unit_test(test_linear),
+                                       cmocka_unit_test(test_bits),
+                                       cmocka_unit_test(test_bits_sizes),
+                                       cmocka_unit_test(test_bits_refused),
+                                       cmocka_unit_test(test_layer_together),
+                                       cmocka_unit_test(test_layer_of_channels_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
