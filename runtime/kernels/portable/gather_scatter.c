@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gather_scatter.c: elements and slices taken from, or put to, places that indices name one by one:
  * GatherElements, GatherND, ScatterElements, ScatterND. Negative indices count from the end; one that is out of
- * range is reported before anything is written. What is put to one place several times is put in order, or added
+ * range is reported before anything is read with it, and before anything is written by the others than
+ * GatherElements, which looks at its indices as it goes. What is put to one place several times is put in order, or added
  * up, or multiplied, or the largest or smallest stays, as `reduction` says.
  */
 #include "runtime/kernels/portable/kernels.h"
@@ -115,6 +116,7 @@ typedef struct elements_context {
     const void *indices;
     const char *from;
     char *to;
+    _Atomic bool outside; /* an index is out of range */
 } elements_context;
 
 /* A row of indices, along the last dimension: element k of it is at base + index * along + k * step. */
@@ -151,21 +153,37 @@ static inline int64_t place_at(const places *of, const element_row *row, const v
     return row->base + (index < 0 ? index + of->extent : index) * row->along + k * row->step;
 }
 
-/* Are all indices in [-extent, extent)? */
+/* Are all indices in [-extent, extent)? And is one of them negative? */
 #define ALL_INSIDE(type)                                                                                     \
-    RT_CLONES static bool all_inside_##type(const type *indices, int64_t count, int64_t extent) {            \
+    RT_CLONES static bool all_inside_##type(const type *indices, int64_t count, int64_t extent,              \
+                                            bool *negative) {                                                \
         const uint64_t shift = (uint64_t)extent, end = 2 * shift;                                            \
-        uint64_t outside = 0;                                                                                \
-        for (int64_t i = 0; i < count; i++) outside |= (uint64_t)(int64_t)indices[i] + shift >= end;         \
+        uint64_t outside = 0, all = 0;                                                                       \
+        for (int64_t i = 0; i < count; i++) {                                                                \
+            const uint64_t index = (uint64_t)(int64_t)indices[i];                                            \
+            outside |= index + shift >= end;                                                                 \
+            all |= index;                                                                                    \
+        }                                                                                                    \
+        *negative = (int64_t)all < 0;                                                                        \
         return outside == 0;                                                                                 \
     }
 ALL_INSIDE(int32_t)
 ALL_INSIDE(int64_t)
 
+/* Of indices from number `begin` on. */
+static bool all_inside(const places *of, const void *indices, int64_t begin, int64_t count, bool *negative) {
+    return of->wide ? all_inside_int64_t((const int64_t *)indices + begin, count, of->extent, negative)
+                    : all_inside_int32_t((const int32_t *)indices + begin, count, of->extent, negative);
+}
+
 /* Elements of 4 bytes along the last axis, as most are. */
-RT_CLONES static void gather_words(const uint32_t *from, const int64_t *indices, uint32_t *to, int64_t count,
-                                   int64_t extent) {
-    for (int64_t i = 0; i < count; i++) to[i] = from[indices[i] + (indices[i] < 0 ? extent : 0)];
+static void gather_words(const uint32_t *from, const int64_t *indices, uint32_t *to, int64_t count,
+                         int64_t extent, bool negative) {
+    if (negative) {
+        for (int64_t i = 0; i < count; i++) to[i] = from[indices[i] + (indices[i] < 0 ? extent : 0)];
+        return;
+    }
+    _Pragma("GCC unroll 8") for (int64_t i = 0; i < count; i++) to[i] = from[indices[i]];
 }
 
 #define GATHER_ROW(size)                                                                                     \
@@ -174,8 +192,8 @@ RT_CLONES static void gather_words(const uint32_t *from, const int64_t *indices,
             memcpy(to, context->from + place_at(of, &row, context->indices, i, k) * size, size);             \
         break
 
-static void gather_elements(void *user, int64_t begin, int64_t end) {
-    const elements_context *context = user;
+/* All indices are inside. */
+static void gather_some(const elements_context *context, int64_t begin, int64_t end, bool negative) {
     const places *of = context->of;
     const int64_t length = of->dims[of->rank - 1];
     element_row row = first_row(of, begin);
@@ -185,7 +203,7 @@ static void gather_elements(void *user, int64_t begin, int64_t end) {
         if (of->element == 4 && of->wide && row.along == 1 && row.step == 0) {
             gather_words((const uint32_t *)(const void *)context->from + row.base,
                          (const int64_t *)context->indices + begin, (uint32_t *)(void *)to, stop - begin,
-                         of->extent);
+                         of->extent, negative);
             to += (stop - begin) * 4;
             begin = stop;
             continue;
@@ -198,6 +216,19 @@ static void gather_elements(void *user, int64_t begin, int64_t end) {
             GATHER_ROW(16);
         }
         begin = stop;
+    }
+}
+
+/* So many at a time, which are still in the nearest cache when they are used. */
+static void gather_elements(void *user, int64_t begin, int64_t end) {
+    enum { SOME = 1024 };
+    elements_context *context = user;
+    for (int64_t count; begin < end; begin += count) {
+        bool negative;
+        count = end - begin < SOME ? end - begin : SOME;
+        if (all_inside(context->of, context->indices, begin, count, &negative))
+            gather_some(context, begin, begin + count, negative);
+        else context->outside = true;
     }
 }
 
@@ -222,22 +253,25 @@ static void scatter_elements(const places *of, const void *indices, char *to, co
     }
 }
 
+/* One index at least is out of range: the first such. */
+static base_status fail_elements(const places *of, const void *indices, base_report *report) {
+    int64_t i = 0;
+    while (index_at(of, indices, i) >= -of->extent && index_at(of, indices, i) < of->extent) i++;
+    return fail_index(report, index_at(of, indices, i), of->extent);
+}
+
 static base_status run_elements(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                                 void *scratch, base_report *report) {
     (void)scratch;
     const places *of = prepared->state;
     const void *indices = inputs[1].data;
-    const bool inside = of->wide ? all_inside_int64_t(indices, of->count, of->extent)
-                                 : all_inside_int32_t(indices, of->count, of->extent);
-    for (int64_t i = 0; i < of->count && !inside; i++) {
-        int64_t index = index_at(of, indices, i);
-        if (index < -of->extent || index >= of->extent) return fail_index(report, index, of->extent);
-    }
+    bool negative;
     if (!of->scatter) {
-        elements_context context = {of, indices, inputs[0].data, outputs[0].data};
+        elements_context context = {of, indices, inputs[0].data, outputs[0].data, false};
         rt_parallel(prepared->threads, of->count, 4, gather_elements, &context);
-        return BASE_OK;
+        return context.outside ? fail_elements(of, indices, report) : BASE_OK;
     }
+    if (!all_inside(of, indices, 0, of->count, &negative)) return fail_elements(of, indices, report);
     if (outputs[0].data != inputs[0].data)
         rt_copy_bytes(prepared->threads, outputs[0].data, inputs[0].data, of->bytes);
     scatter_elements(of, indices, outputs[0].data, inputs[2].data);
@@ -303,7 +337,7 @@ static base_status run_tuples(const rt_prepared *prepared, const op_tensor *inpu
         if (index < -extent || index >= extent) return fail_index(report, index, extent);
     }
     if (!of->scatter) {
-        elements_context context = {of, indices, inputs[0].data, outputs[0].data};
+        elements_context context = {of, indices, inputs[0].data, outputs[0].data, false};
         if (of->slice) rt_parallel(prepared->threads, of->count, of->slice + 2, gather_tuples, &context);
         return BASE_OK;
     }

@@ -363,20 +363,51 @@ static void elements_are_gathered(void **state) {
         const int64_t dims[2] = {random_range(&seed, 1, 9), random_range(&seed, 1, 50)};
         const int axis = (int)(round % 2);
         const int64_t many[2] = {axis ? dims[0] : random_range(&seed, 1, 20),
-                                 axis ? random_range(&seed, 1, 70) : dims[1]};
+                                 axis ? random_range(&seed, 1, round % 5 ? 70 : 3000) : dims[1]};
         application app;
         application_init(&app, OP_GATHER_ELEMENTS);
         application_random(&app, round % 3 ? OP_FLOAT : OP_DOUBLE, 2, dims, &seed);
         int64_t *indices = application_input(&app, OP_INT64, 2, many);
         for (int64_t i = 0; i < many[0] * many[1]; i++)
-            indices[i] = random_range(&seed, -dims[axis], dims[axis] - 1);
+            indices[i] = random_range(&seed, round % 4 < 2 ? -dims[axis] : 0, dims[axis] - 1);
         application_integer(&app, "axis", axis);
-        application_run(&app, "portable.gather_elements", 1 + (int)(round % 2));
+        application_run(&app, "portable.gather_elements", 1 + (int)(round % 3));
         for (int64_t i = 0; i < many[0] * many[1]; i++) {
             const int64_t index = indices[i] < 0 ? indices[i] + dims[axis] : indices[i];
             const int64_t from = axis ? i / many[1] * dims[1] + index : index * dims[1] + i % many[1];
             assert_true(application_element(&app.outputs[0], i) == application_element(&app.inputs[0], from));
         }
+        application_free(&app);
+    }
+}
+
+/* One that is out of range is told of, wherever it is: the first one, where there are several. */
+static void elements_outside_are_refused(void **state) {
+    (void)state;
+    enum { COUNT = 3000, EXTENT = 40 };
+    static const int64_t places[] = {0, 1023, 1024, 2047, 2999};
+    for (size_t place = 0; place < sizeof places / sizeof *places; place++) {
+        uint64_t seed = place;
+        application app;
+        application_init(&app, OP_GATHER_ELEMENTS);
+        application_random(&app, OP_FLOAT, 2, DIMS(2, EXTENT), &seed);
+        int64_t *indices = application_input(&app, OP_INT64, 2, DIMS(2, COUNT / 2));
+        for (int64_t i = 0; i < COUNT; i++) indices[i] = i % EXTENT;
+        indices[COUNT - 1] = EXTENT;
+        indices[places[place]] = place % 2 ? EXTENT : -EXTENT - 1;
+        application_integer(&app, "axis", 1);
+        assert_int_equal(application_infer(&app), BASE_OK);
+        rt_prepared prepared = {0};
+        const rt_environment environment = {.threads = 2};
+        assert_int_equal(rt_kernel_prepare(rt_kernel_find("portable.gather_elements"), &app.call,
+                                           &environment, &app.arena, &prepared, &app.report),
+                         BASE_OK);
+        op_tensor y = app.outputs[0];
+        y.bytes = COUNT * sizeof(float);
+        y.data = application_memory(&app, y.bytes);
+        assert_int_equal(prepared.run(&prepared, app.inputs, &y, NULL, &app.report), BASE_INVALID);
+        assert_non_null(strstr(app.report.text, place % 2 ? "index 40 is" : "index -41 is"));
+        rt_kernel_release(&prepared);
         application_free(&app);
     }
 }
@@ -392,6 +423,7 @@ int main(void) {
                                        cmocka_unit_test(the_first_of_rows),
                                        cmocka_unit_test(floats_are_sampled_as_doubles),
                                        cmocka_unit_test(regions_of_floats_are_those_of_doubles),
-                                       cmocka_unit_test(elements_are_gathered)};
+                                       cmocka_unit_test(elements_are_gathered),
+                                       cmocka_unit_test(elements_outside_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
