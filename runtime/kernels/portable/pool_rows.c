@@ -52,7 +52,7 @@ POOL(sums_avx2, __attribute__((target("avx2"))), 8, SUM, 0)
 #endif
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/* ---- in registers, for strides of one and two; others take of all positions what they need ----------------------------------------------------------- */
+/* ---- in registers, for strides of one and two, and for windows that do not meet at a distance of four; others take of all positions what they need ----------------------------------------------------------- */
 
 /* What is left of a line of the map is made one vector after the other, from its beginning on, so that vectors lie as the map does. With a
  * stride of two each pair of vectors becomes its even and its odd positions, so that the windows of successive outputs see successive
@@ -115,15 +115,28 @@ INLINE __m512 shifted(const lanes_in_row *of, int64_t from) {
                       : _mm512_permutex2var_ps(of->here, lanes, of->next);
 }
 
+/* Sums divided by counts times `others`. */
+INLINE __m512 divided(__m512 sums, const int32_t *counts, __m512i others, __mmask16 there) {
+    const __m512i count = _mm512_mullo_epi32(_mm512_maskz_loadu_epi32(there, counts), others);
+    return _mm512_div_ps(sums, _mm512_cvtepi32_ps(_mm512_max_epi32(count, _mm512_set1_epi32(1))));
+}
+
+/* Positions of every other lane of two vectors. */
+INLINE __m512i even_lanes(void) {
+    return _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+}
+
+INLINE __m512i odd_lanes(void) {
+    return _mm512_add_epi32(even_lanes(), _mm512_set1_epi32(1));
+}
+
 /* Rows of outputs, the lines of which begin `step` floats after those of the one before. Whether something was a NaN, of NUMBERS. */
 INLINE bool rows_of_kind(wide_kind kind, const rt_pool_rows *p, const rt_pool_run *run, int64_t planes,
                          int64_t lines, int64_t kernel, int64_t dilation, int64_t padding, int64_t stride,
                          float *to) {
-    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
-    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    const __m512i even = even_lanes(), odd = odd_lanes(), others = _mm512_set1_epi32(run->others);
     const int64_t outputs = p->outputs;
     const __mmask16 some = last_lanes(p->width), wanted = last_lanes(outputs);
-    const __m512i others = _mm512_set1_epi32(run->others);
     const float *x = run->x;
     int64_t fresh = 0; /* the first line that the row before has not seen */
     __mmask16 none = 0;
@@ -152,16 +165,42 @@ INLINE bool rows_of_kind(wide_kind kind, const rt_pool_rows *p, const rt_pool_ru
                 const __m512 value = shifted(&of[part], (from - part) / stride);
                 best = k == 0 ? value : joined(kind, value, best);
             }
-            if (kind == SUMS && run->counts) {
-                const __m512i count = _mm512_mullo_epi32(
-                    _mm512_maskz_loadu_epi32(i + WIDE_LANES <= outputs ? 0xffff : wanted, run->counts + i),
-                    others);
-                best = _mm512_div_ps(best, _mm512_cvtepi32_ps(_mm512_max_epi32(count, _mm512_set1_epi32(1))));
-            }
+            if (kind == SUMS && run->counts)
+                best = divided(best, run->counts + i, others, i + WIDE_LANES <= outputs ? 0xffff : wanted);
             if (i + WIDE_LANES <= outputs) _mm512_storeu_ps(to + i, best);
             else _mm512_mask_storeu_ps(to + i, wanted, best);
         }
         if (run->step == p->step) fresh = lines - 1;
+    }
+    return none != 0;
+}
+
+/* Windows of up to four, at a distance of that, without padding before: the lanes of four vectors are four vectors of first positions, of second
+ * ones, and so on. Otherwise as rows_of_kind. */
+enum { APART = 4 };
+INLINE bool rows_apart(wide_kind kind, const rt_pool_rows *p, const rt_pool_run *run, float *to) {
+    const __m512i even = even_lanes(), odd = odd_lanes(), others = _mm512_set1_epi32(run->others);
+    const __mmask16 some = last_lanes(p->width), wanted = last_lanes(p->outputs);
+    const float *x = run->x;
+    __mmask16 none = 0;
+    for (int64_t row = 0; row < run->rows; row++, x += run->step, to += p->outputs) {
+        for (int64_t i = 0; i < p->outputs; i += WIDE_LANES) {
+            const __mmask16 there = i + WIDE_LANES <= p->outputs ? 0xffff : wanted;
+            __m512 parts[APART];
+            for (int k = 0; k < APART; k++)
+                parts[k] = lines_wide(kind, p, x, run->planes, run->lines, i * APART + k * WIDE_LANES, some,
+                                      0, &none);
+            const __m512 low_even = _mm512_permutex2var_ps(parts[0], even, parts[1]),
+                         low_odd = _mm512_permutex2var_ps(parts[0], odd, parts[1]),
+                         high_even = _mm512_permutex2var_ps(parts[2], even, parts[3]),
+                         high_odd = _mm512_permutex2var_ps(parts[2], odd, parts[3]);
+            __m512 best = _mm512_permutex2var_ps(low_even, even, high_even);
+            if (p->kernel > 1) best = joined(kind, _mm512_permutex2var_ps(low_odd, even, high_odd), best);
+            if (p->kernel > 2) best = joined(kind, _mm512_permutex2var_ps(low_even, odd, high_even), best);
+            if (p->kernel > 3) best = joined(kind, _mm512_permutex2var_ps(low_odd, odd, high_odd), best);
+            if (kind == SUMS && run->counts) best = divided(best, run->counts + i, others, there);
+            _mm512_mask_storeu_ps(to + i, there, best);
+        }
     }
     return none != 0;
 }
@@ -191,6 +230,11 @@ WIDE static void largest_wide(const rt_pool_rows *p, const rt_pool_run *run, flo
 WIDE static void sums_wide(const rt_pool_rows *p, const rt_pool_run *run, float *to) {
     if (p->stride == 1) rows_wide(SUMS, p, run, 1, to);
     else rows_wide(SUMS, p, run, 2, to);
+}
+
+WIDE static void apart_wide(const rt_pool_rows *p, const rt_pool_run *run, float *to) {
+    if (!p->maximum) rows_apart(SUMS, p, run, to);
+    else if (rows_apart(NUMBERS, p, run, to)) rows_apart(LARGEST, p, run, to);
 }
 
 /* The lanes of a vector that are among the first `count`. */
@@ -235,7 +279,9 @@ bool rt_pool_rows_prepare(rt_pool_rows *p) {
     p->line = (seen > there ? seen : there) + SLACK;
 #if defined(__x86_64__) && defined(__GNUC__)
     p->wide = is_wide(p);
-    p->divides = p->wide && p->stride <= 2;
+    p->divides =
+        p->wide &&
+        (p->stride <= 2 || (p->stride == APART && p->kernel <= APART && p->dilation == 1 && p->padding == 0));
 #endif
     return p->line <= RT_POOL_LINE;
 }
@@ -262,7 +308,7 @@ void rt_pool_rows_run(const rt_pool_rows *p, const rt_pool_run *run, float *line
     float all[RT_POOL_LINE];
 #if defined(__x86_64__) && defined(__GNUC__)
     if (p->divides) {
-        (p->maximum ? largest_wide : sums_wide)(p, run, to);
+        (p->stride == APART ? apart_wide : p->maximum ? largest_wide : sums_wide)(p, run, to);
         return;
     }
     const bool avx2 = p->width >= 8 && __builtin_cpu_supports("avx2");
