@@ -133,6 +133,31 @@ static inline __attribute__((always_inline)) double add_up_squares(double total,
     return total;
 }
 
+/* The same of a row of few stretches; leaves the differences in y, which may be x. */
+static inline __attribute__((always_inline)) double centre(float *y, const float *x, int64_t count,
+                                                           float mean) {
+    double total = 0;
+    for (int64_t first = 0; first < count; first += STRETCH) {
+        const int64_t length = count - first < STRETCH ? count - first : STRETCH;
+        const float *run = x + first;
+        float *to = y + first, lanes[LANES] = {0};
+        int64_t i = 0;
+        for (; i + LANES <= length; i += LANES) {
+            RT_VECTOR for (int k = 0; k < LANES; k++) {
+                to[i + k] = run[i + k] - mean;
+                lanes[k] += square(to[i + k]);
+            }
+        }
+        float *rest = lanes + (i > 0 ? LANES - (length - i) : 0);
+        for (int k = 0; i + k < length; k++) {
+            to[i + k] = run[i + k] - mean;
+            rest[k] += square(to[i + k]);
+        }
+        total += join_lanes(lanes);
+    }
+    return total;
+}
+
 static inline float mean_of(double total, int64_t count) {
     return (float)(total / (double)count);
 }
@@ -177,10 +202,15 @@ RT_CLONES static void normalize(const layer_job *job, int64_t begin, int64_t end
     const layer_state *s = job->state;
     for (int64_t row = begin; row < end; row++) {
         const float *x = job->x + row * s->extent;
-        const float mean = mean_of(add_up(0, x, s->extent), s->extent),
-                    squares = mean_of(add_up_squares(0, x, s->extent, mean), s->extent);
         float *y = job->y + row * s->extent;
-        const float root = sqrtf(squares + s->epsilon);
+        const bool few = !s->channels && s->extent < SEVERAL * STRETCH;
+        const float mean = mean_of(add_up(0, x, s->extent), s->extent);
+        const double squares = few ? centre(y, x, s->extent, mean) : add_up_squares(0, x, s->extent, mean);
+        const float root = sqrtf(mean_of(squares, s->extent) + s->epsilon);
+        if (few) {
+            finish(y, y, s->extent, 0, root, s->divide, job->scale, job->bias);
+            continue;
+        }
         if (s->channels)
             finish_channel(y, x, s->extent, mean, root, s->divide, job->scale[row % s->channels],
                            job->bias[row % s->channels]);
