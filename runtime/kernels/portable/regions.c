@@ -358,39 +358,85 @@ static void bin_bounds(int64_t index, int64_t bins, double begin, double length,
     *to = rt_index(last, 0, extent);
 }
 
+typedef struct roi_pool_job {
+    const region_state *state;
+    const op_tensor *image, *regions;
+    op_tensor *out;
+} roi_pool_job;
+
+/* The pixels of an image that a bin covers. */
+typedef struct bin {
+    int64_t top, bottom, left, right;
+} bin;
+
+static float largest_float(const float *map, int64_t width, const bin *of) {
+    float largest = of->top < of->bottom && of->left < of->right ? -INFINITY : 0;
+    for (int64_t y = of->top; y < of->bottom; y++) {
+        const float *line = map + y * width;
+        for (int64_t x = of->left; x < of->right; x++) largest = line[x] > largest ? line[x] : largest;
+    }
+    return largest;
+}
+
+static double largest_of(const op_tensor *image, int64_t map, int64_t width, const bin *of) {
+    double largest = of->top < of->bottom && of->left < of->right ? -INFINITY : 0;
+    for (int64_t y = of->top; y < of->bottom; y++) {
+        for (int64_t x = of->left; x < of->right; x++) {
+            const double value = at(image, map + y * width + x);
+            largest = value > largest ? value : largest;
+        }
+    }
+    return largest;
+}
+
+/* One bin of one region, in all channels. */
+static void pool_bin(const roi_pool_job *job, int64_t image, int64_t to, const bin *of) {
+    const int64_t *dims = job->image->type.shape.dims, *out = job->out->type.shape.dims;
+    const op_dtype dtype = job->image->type.dtype;
+    for (int64_t c = 0; c < out[1]; c++) {
+        const int64_t map = (image * dims[1] + c) * dims[2] * dims[3], place = to + c * out[2] * out[3];
+        if (dtype == OP_FLOAT)
+            ((float *)job->out->data)[place] =
+                largest_float((const float *)job->image->data + map, dims[3], of);
+        else rt_element_store(dtype, job->out->data, place, largest_of(job->image, map, dims[3], of));
+    }
+}
+
+static void pool_regions(void *context, int64_t begin, int64_t end) {
+    const roi_pool_job *job = context;
+    const int64_t *dims = job->image->type.shape.dims, *out = job->out->type.shape.dims;
+    const double scale = job->state->scale;
+    for (int64_t r = begin; r < end; r++) {
+        const double x1 = round(at(job->regions, 5 * r + 1) * scale),
+                     y1 = round(at(job->regions, 5 * r + 2) * scale);
+        double wide = round(at(job->regions, 5 * r + 3) * scale) - x1 + 1,
+               high = round(at(job->regions, 5 * r + 4) * scale) - y1 + 1;
+        if (!(wide >= 1)) wide = 1;
+        if (!(high >= 1)) high = 1;
+        const int64_t image = rt_index(at(job->regions, 5 * r), 0, dims[0] - 1);
+        for (int64_t row = 0; row < out[2]; row++) {
+            for (int64_t column = 0; column < out[3]; column++) {
+                bin of;
+                bin_bounds(row, out[2], y1, high, dims[2], &of.top, &of.bottom);
+                bin_bounds(column, out[3], x1, wide, dims[3], &of.left, &of.right);
+                pool_bin(job, image, r * out[1] * out[2] * out[3] + row * out[3] + column, &of);
+            }
+        }
+    }
+}
+
 static base_status run_roi_pool(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                                 void *scratch, base_report *report) {
     (void)scratch;
-    const region_state *state = prepared->state;
     const int64_t *image = inputs[0].type.shape.dims, *out = outputs[0].type.shape.dims;
     for (int64_t r = 0; r < out[0]; r++) {
-        double batch = at(&inputs[1], 5 * r), x1 = round(at(&inputs[1], 5 * r + 1) * state->scale),
-               y1 = round(at(&inputs[1], 5 * r + 2) * state->scale);
-        double wide = round(at(&inputs[1], 5 * r + 3) * state->scale) - x1 + 1,
-               high = round(at(&inputs[1], 5 * r + 4) * state->scale) - y1 + 1;
+        const double batch = at(&inputs[1], 5 * r);
         if (!(batch >= 0 && batch < (double)image[0]))
             return base_fail(report, BASE_INVALID, "region %" PRId64 " is of image %g, there are %" PRId64, r,
                              batch, image[0]);
-        if (!(wide >= 1)) wide = 1;
-        if (!(high >= 1)) high = 1;
-        for (int64_t task = 0; task < out[1] * out[2] * out[3]; task++) {
-            const int64_t c = task / (out[2] * out[3]), row = task / out[3] % out[2], column = task % out[3];
-            int64_t top, bottom, left, right;
-            bin_bounds(row, out[2], y1, high, image[2], &top, &bottom);
-            bin_bounds(column, out[3], x1, wide, image[3], &left, &right);
-            double largest = top < bottom && left < right ? -INFINITY : 0;
-            for (int64_t y = top; y < bottom; y++) {
-                for (int64_t x = left; x < right; x++) {
-                    double value =
-                        at(&inputs[0],
-                           ((rt_index(batch, 0, image[0] - 1) * image[1] + c) * image[2] + y) * image[3] + x);
-                    largest = value > largest ? value : largest;
-                }
-            }
-            rt_element_store(outputs[0].type.dtype, outputs[0].data, r * out[1] * out[2] * out[3] + task,
-                             largest);
-        }
     }
+    roi_pool_job job = {prepared->state, &inputs[0], &inputs[1], &outputs[0]};
+    rt_parallel(prepared->threads, out[0], out[1] * image[2] * image[3], pool_regions, &job);
     return BASE_OK;
 }
 
