@@ -494,6 +494,30 @@ static void run_kept(const resize_context *context, const term *terms, int count
               count > 1 ? (float)terms[1].weight : 0, to);
 }
 
+/* line[x] += weight * from[x]. */
+RT_CLONES static void add_row(const float *from, int64_t width, float weight, float *line) {
+    RT_VECTOR for (int64_t x = 0; x < width; x++) line[x] += weight * from[x];
+}
+
+/* Under a stretched filter lie many rows: they become one, which is blended once. */
+static void run_stretched(const resize_context *context, const term *terms, int count, void *to) {
+    const resize_state *state = context->state;
+    const int32_t last = state->rank - 1;
+    const int64_t width = state->to[last], seen = state->from[last];
+    const bool halves = rt_is_half(state->dtype);
+    _Alignas(RT_ALIGNMENT) float line[HALF_ROW], row[HALF_ROW];
+    memset(line, 0, (size_t)seen * sizeof *line);
+    for (int i = 0; i < count; i++) {
+        if (halves) rt_half_load(state->dtype, row, (const uint16_t *)context->from + terms[i].offset, seen);
+        add_row(halves ? row : (const float *)context->from + terms[i].offset, seen, (float)terms[i].weight,
+                line);
+    }
+    float *made = halves ? row : to;
+    memset(made, 0, (size_t)width * sizeof *made);
+    blend_row(line, context->across, state->taps, width, 1, made);
+    if (halves) rt_half_store(state->dtype, to, made, width);
+}
+
 /* Where all positions of a row are alike: floats blended; of 16 bits, as floats, rounded once. */
 static void run_row(const resize_context *context, const term *terms, int count, blended *kept, void *to) {
     const resize_state *state = context->state;
@@ -501,6 +525,10 @@ static void run_row(const resize_context *context, const term *terms, int count,
     const int64_t width = state->to[last];
     if (state->dtype == OP_FLOAT && state->taps == 2 && width <= KEPT_ROW && (count == 1 || count == 2)) {
         run_kept(context, terms, count, kept, to);
+        return;
+    }
+    if (state->stretched && count > 1 && state->from[last] <= HALF_ROW) {
+        run_stretched(context, terms, count, to);
         return;
     }
     if (state->dtype == OP_FLOAT) {
