@@ -241,7 +241,9 @@ static inline int64_t alike(const places *of, const void *indices, int64_t i, in
 }
 
 /* Indices of whole rows are often one that was expanded: what they name lies side by side. */
-static void scatter_elements(const places *of, const void *indices, char *to, const char *from) {
+/* Apart from what checks indices: inlined there it took a fifth longer. */
+__attribute__((noinline)) static void scatter_elements(const places *of, const void *indices, char *to,
+                                                       const char *from) {
     const int64_t length = of->dims[of->rank - 1];
     if (of->count == 0) return;
     element_row row = first_row(of, 0);
