@@ -22,10 +22,10 @@ typedef struct image_job {
     void *y;
 } image_job;
 
-/* Where in the columns of its plane the element of the block lies that covers the pixel; -1: none does. */
-static int64_t column_of(const image_state *s, int64_t pixel, int64_t element) {
+/* Which block, of those along the first `axes` axes, has the element that covers the pixel (of as many axes both); -1: none has. */
+static int64_t block_of(const image_state *s, int32_t axes, int64_t pixel, int64_t element) {
     int64_t at = 0, stride = 1;
-    for (int32_t i = s->rank - 1; i >= 0; i--) {
+    for (int32_t i = axes - 1; i >= 0; i--) {
         const int64_t p = pixel % s->image[i] + s->pads[i] - element % s->block[i] * s->dilations[i];
         if (p < 0 || p % s->strides[i] != 0 || p / s->strides[i] >= s->steps[i]) return -1;
         at += p / s->strides[i] * stride;
@@ -37,20 +37,6 @@ static int64_t column_of(const image_state *s, int64_t pixel, int64_t element) {
 }
 
 /* ---- rows of floats ------------------------------------------------------------------------------------- */
-
-/* The row of columns in which the elements of a block lie that cover a row of the image, along all axes but the last; -1: none do. */
-static int64_t row_of(const image_state *s, int64_t row, int64_t element) {
-    int64_t at = 0, stride = 1;
-    for (int32_t i = s->rank - 2; i >= 0; i--) {
-        const int64_t p = row % s->image[i] + s->pads[i] - element % s->block[i] * s->dilations[i];
-        if (p < 0 || p % s->strides[i] != 0 || p / s->strides[i] >= s->steps[i]) return -1;
-        at += p / s->strides[i] * stride;
-        stride *= s->steps[i];
-        row /= s->image[i];
-        element /= s->block[i];
-    }
-    return at;
-}
 
 /* The first block whose pixel, of the blocks that are `stride` apart from `shift` on, is not before this one. */
 static int64_t first_block(int64_t pixel, int64_t shift, int64_t stride) {
@@ -64,7 +50,7 @@ RT_CLONES static void add_row(const image_state *s, const float *columns, int64_
     const int32_t last = s->rank - 1;
     const int64_t width = s->block[last], stride = s->strides[last], steps = s->steps[last];
     for (int64_t element = 0; element < s->block_size; element++) {
-        const int64_t at = row_of(s, row, element / width);
+        const int64_t at = block_of(s, last, row, element / width);
         if (at < 0) continue;
         const int64_t shift = element % width * s->dilations[last] - s->pads[last],
                       from = first_block(begin, shift, stride), beyond = first_block(end, shift, stride),
@@ -115,7 +101,7 @@ static void gather(void *context, int64_t begin, int64_t end) {
         double sums[2] = {0};
         uint64_t whole = 0;
         for (int64_t element = 0; element < s->block_size; element++) {
-            const int64_t column = column_of(s, i % s->pixels, element);
+            const int64_t column = block_of(s, s->rank, i % s->pixels, element);
             if (column < 0) continue;
             const int64_t at = (i / s->pixels * s->block_size + element) * s->blocks + column;
             if (complex) {
