@@ -95,7 +95,6 @@ static base_status bind_inputs(import_state *importer, import_scope *scope, cons
         if (is_initializer(&initializers, name)) continue;
         op_type type;
         base_status status = import_type(importer, info, true, &type);
-        if (status == BASE_OK) status = import_name_extents(importer, name, &type);
         if (status != BASE_OK) return status;
         if (type.dtype == OP_NONE) {
             return base_fail(importer->report, BASE_INVALID, "input " IMPORT_NAME " has no type", name);
@@ -105,7 +104,11 @@ static base_status bind_inputs(import_state *importer, import_scope *scope, cons
         status = import_bind(importer, scope, name, value, "an input");
         if (status != BASE_OK) return status;
     }
-    return BASE_OK;
+    /* Names that the model gives come first: what is made up takes none of them. */
+    base_status status = BASE_OK;
+    for (uint32_t i = 0; i < scope->graph->parameter_count && status == BASE_OK; i++)
+        status = import_name_extents(importer, scope->graph->parameters[i]);
+    return status;
 }
 
 /* A result gets a node of its own where it is an input, a constant or another result too, so that it can have

@@ -182,7 +182,7 @@ void import_context(const import_state *importer, const char *path, const Onnx__
 base_status import_type(import_state *importer, const Onnx__ValueInfoProto *info, bool symbols,
                         op_type *type);
 /* Extents of a main input that are not known become symbols, so that what has the same extents is known to. */
-base_status import_name_extents(import_state *importer, const char *input, op_type *type);
+base_status import_name_extents(import_state *importer, ir_value *input);
 bool import_scope_init(import_state *importer, import_scope *scope, const import_scope *outer,
                        const import_frame *frame, ir_graph *graph, const char *path);
 /* Binds a name; an error where it has a meaning already. */

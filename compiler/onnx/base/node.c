@@ -296,7 +296,7 @@ ir_value *import_constant_real(const import_node *n, op_dtype dtype, double valu
     op_type type = {.dtype = dtype};
     size_t bytes = 0;
     const unsigned bits = op_dtype_bits(dtype);
-    (void)op_type_bytes(&type, &bytes);                   /* none where the dtype is not known */
+    (void)op_type_bytes(&type, &bytes); /* none where the dtype is not known */
     if (bits < 8) data.u8 &= (uint8_t)((1u << bits) - 1); /* one of several of a byte */
     return constant_copy(n, &type, &data, bytes);
 }
@@ -372,8 +372,7 @@ base_status import_finish(import_node *n, op_code code, op_attributes attributes
     ir_node *node = import_begin(n, code, attributes, input_count, inputs);
     if (!node) return import_memory(n);
     const op_schema *row = op_schema_of(code);
-    uint32_t count =
-        n->output_count; /* those that the operator always makes are there even where the file leaves them out */
+    uint32_t count = n->output_count; /* those that the operator always makes are there even where the file leaves them out */
     if (count < (uint32_t)row->output_minimum) count = (uint32_t)row->output_minimum;
     if (row->output_maximum >= 0 && count > (uint32_t)row->output_maximum)
         count = (uint32_t)row->output_maximum;

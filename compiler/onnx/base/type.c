@@ -66,10 +66,11 @@ static base_status read_shape(import_state *importer, const char *name, const On
     return BASE_OK;
 }
 
-base_status import_name_extents(import_state *importer, const char *input, op_type *type) {
+base_status import_name_extents(import_state *importer, ir_value *input) {
+    op_type *type = &input->type;
     for (int32_t d = 0; type->kind == OP_KIND_TENSOR && d < type->shape.rank; d++) {
         if (type->shape.dims[d] != OP_DIM_UNKNOWN) continue;
-        const char *name = base_arena_format(&importer->arena, "%s.%d", input, d);
+        const char *name = base_arena_format(&importer->arena, "%s.%d", input->name, d);
         if (!name) return base_fail_memory(importer->report);
         /* A name that the model gives to another extent is not taken. */
         if (base_map_get(&importer->module->symbol_names, name)) continue;

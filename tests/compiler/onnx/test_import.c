@@ -339,6 +339,24 @@ static void test_dimensions(void **state) {
     unlink("model.onnx");
 }
 
+/* A name that is made up for an extent is not one that the model gives to another, before or after. */
+static void test_made_up_names(void **state) {
+    (void)state;
+    onnx *o = onnx_new(13);
+    onnx_input(o, o->graph, "x", 1, "2,-1,-1");
+    onnx_input(o, o->graph, "z", 1, "x.1,3");
+    onnx_node(o, o->graph, "Relu", "", "x", "y");
+    onnx_output(o, o->graph, "y");
+    ir_module *module = import_valid(o);
+    const op_shape *x = &module->main->parameters[0]->type.shape,
+                   *z = &module->main->parameters[1]->type.shape;
+    assert_true(x->dims[1] == OP_DIM_UNKNOWN);
+    assert_true(x->dims[2] < 0 && x->dims[2] != OP_DIM_UNKNOWN && module->symbols[-x->dims[2]].unnamed);
+    assert_true(z->dims[0] < 0 && !module->symbols[-z->dims[0]].unnamed);
+    ir_module_free(module);
+    onnx_free(o);
+}
+
 /* ---- order, functions ---------------------------------------------------------------------------------- */
 
 /* What exporters write that means something all the same: negative dimensions are dynamic, versions of domains that no node is of do
@@ -569,6 +587,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_interface_names),
         cmocka_unit_test(test_initializers_as_inputs),
         cmocka_unit_test(test_dimensions),
+        cmocka_unit_test(test_made_up_names),
         cmocka_unit_test(test_habits),
         cmocka_unit_test(test_unsorted),
         cmocka_unit_test(test_functions),
