@@ -251,6 +251,16 @@ base_status op_infer_max_unpool(op_call *call, base_report *report) {
     return BASE_OK;
 }
 
+/* The extent of an output along an axis of which only a run knows the input's; `added` is what pads come to. */
+static int64_t open_extent(const op_call *call, const op_transposed *t, int32_t axis, int64_t added,
+                           bool same) {
+    if (t->kernel[axis] < 0) return OP_DIM_UNKNOWN;
+    const int64_t strided = op_dim_compute(call, '*', t->input[axis], t->stride[axis]);
+    if (same) return strided;
+    const int64_t more = added + (t->kernel[axis] - 1) * t->dilation[axis] + 1 - t->stride[axis];
+    return op_dim_compute(call, more < 0 ? '-' : '+', strided, more < 0 ? -more : more);
+}
+
 bool op_transposed_read(const op_call *call, op_transposed *t, base_report *report) {
     const op_shape *x = &call->inputs[0].type.shape, *w = &call->inputs[1].type.shape;
     *t = (op_transposed){.rank = x->rank - 2, .group = op_attribute_integer(&call->attributes, "group", 1)};
@@ -289,7 +299,11 @@ bool op_transposed_read(const op_call *call, op_transposed *t, base_report *repo
                       2 + i, t->stride[i], t->dilation[i], t->kernel[i], w->dims[2 + i]);
             return false;
         }
-        if (t->input[i] < 0 || t->kernel[i] < 0) continue;
+        if (t->input[i] < 0 || t->kernel[i] < 0) {
+            const int64_t added = more - (none ? 0 : t->before[i] + after);
+            if (!wanted) t->output[i] = open_extent(call, t, i, added, same_upper || same_lower);
+            continue;
+        }
         int64_t full = t->stride[i] * (t->input[i] - 1) + more + (t->kernel[i] - 1) * t->dilation[i] + 1;
         if (wanted || same_upper || same_lower) {
             /* The explicit list has the spatial extents, or all of them. */
@@ -322,22 +336,6 @@ op_transposed_phase op_transposed_phase_of(const op_transposed *t, int32_t axis,
     return phase;
 }
 
-/* The extent of an output along an axis of which only a run knows the input's. */
-static int64_t transposed_symbol(const op_call *call, const op_transposed *t, int32_t axis) {
-    size_t wanted;
-    (void)op_attribute_integers(&call->attributes, "output_shape", &wanted);
-    if (wanted || t->input[axis] == OP_DIM_UNKNOWN || t->kernel[axis] < 0) return OP_DIM_UNKNOWN;
-    const int64_t strided = op_dim_compute(call, '*', t->input[axis], t->stride[axis]);
-    if (op_attribute_is(&call->attributes, "auto_pad", "SAME_UPPER", "NOTSET") ||
-        op_attribute_is(&call->attributes, "auto_pad", "SAME_LOWER", "NOTSET"))
-        return strided;
-    int64_t more = entry(call, "output_padding", axis, 0) + (t->kernel[axis] - 1) * t->dilation[axis] + 1 -
-                   t->stride[axis];
-    if (!op_attribute_is(&call->attributes, "auto_pad", "VALID", "NOTSET"))
-        more -= entry(call, "pads", axis, 0) + entry(call, "pads", axis + t->rank, 0);
-    return op_dim_compute(call, more < 0 ? '-' : '+', strided, more < 0 ? -more : more);
-}
-
 base_status op_infer_conv_transpose(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_FLOATS, report);
     if (status == BASE_OK) status = op_check_same(call, 1, 0, report);
@@ -359,8 +357,7 @@ base_status op_infer_conv_transpose(op_call *call, base_report *report) {
     op_shape shape = op_shape_of_rank(x->rank);
     shape.dims[0] = x->dims[0];
     if (w->dims[1] >= 0 && w->dims[1] <= INT64_MAX / t.group) shape.dims[1] = w->dims[1] * t.group;
-    for (int32_t i = 0; i < t.rank; i++)
-        shape.dims[2 + i] = t.output[i] == OP_DIM_UNKNOWN ? transposed_symbol(call, &t, i) : t.output[i];
+    for (int32_t i = 0; i < t.rank; i++) shape.dims[2 + i] = t.output[i];
     op_output_set(call, 0, call->inputs[0].type.dtype, &shape);
     return BASE_OK;
 }
