@@ -21,8 +21,8 @@ typedef struct parts_context {
     bool split;
 } parts_context;
 
-/* A part of each row; rows lie `from_step` and `to_step` bytes apart. A part may have been made where it is to lie. Single elements are moved by the processor itself: a call for each would
- * take longer than the copy. */
+/* A part of each row; rows lie `from_step` and `to_step` bytes apart. A part may have been made where it is to lie. Single elements are moved by the
+ * processor itself: a call for each would take longer than the copy. */
 static void copy_part(char *to, size_t to_step, const char *from, size_t from_step, size_t bytes,
                       int64_t rows) {
     if (to == from && (rows == 1 || to_step == from_step)) return;

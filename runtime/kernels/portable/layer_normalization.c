@@ -54,86 +54,61 @@ static inline __attribute__((always_inline)) double join_lanes(const float *lane
 /* Adds up so many stretches at once, and then one after the other: in one alone, each addition waits for the one before. */
 enum { SEVERAL = 4 };
 
-static inline __attribute__((always_inline)) double join_several(double total, const float *a, const float *b,
-                                                                 const float *c, const float *d) {
-    return total + join_lanes(a) + join_lanes(b) + join_lanes(c) + join_lanes(d);
-}
-
-static inline __attribute__((always_inline)) double add_up_several(double total, const float *x) {
-    float a[LANES] = {0}, b[LANES] = {0}, c[LANES] = {0}, d[LANES] = {0};
-    for (int i = 0; i < STRETCH; i += LANES) {
-        const float *line = x + i;
-        RT_VECTOR for (int k = 0; k < LANES; k++) {
-            a[k] += line[k];
-            b[k] += line[STRETCH + k];
-            c[k] += line[2 * STRETCH + k];
-            d[k] += line[3 * STRETCH + k];
-        }
-    }
-    return join_several(total, a, b, c, d);
-}
-
 static inline float square(float difference) {
     return difference * difference;
 }
 
-static inline __attribute__((always_inline)) double add_up_squares_several(double total, const float *x,
-                                                                           float mean) {
+/* What is added up: an element, or the square of its difference from the mean. */
+static inline __attribute__((always_inline)) float term_of(float x, bool squares, float mean) {
+    return squares ? square(x - mean) : x;
+}
+
+static inline __attribute__((always_inline)) double add_several(double total, const float *x, bool squares,
+                                                                float mean) {
     float a[LANES] = {0}, b[LANES] = {0}, c[LANES] = {0}, d[LANES] = {0};
     for (int i = 0; i < STRETCH; i += LANES) {
         const float *line = x + i;
         RT_VECTOR for (int k = 0; k < LANES; k++) {
-            a[k] += square(line[k] - mean);
-            b[k] += square(line[STRETCH + k] - mean);
-            c[k] += square(line[2 * STRETCH + k] - mean);
-            d[k] += square(line[3 * STRETCH + k] - mean);
+            a[k] += term_of(line[k], squares, mean);
+            b[k] += term_of(line[STRETCH + k], squares, mean);
+            c[k] += term_of(line[2 * STRETCH + k], squares, mean);
+            d[k] += term_of(line[3 * STRETCH + k], squares, mean);
         }
     }
-    return join_several(total, a, b, c, d);
+    return total + join_lanes(a) + join_lanes(b) + join_lanes(c) + join_lanes(d);
 }
 
-/* `total` and the sum of all elements. */
-static inline __attribute__((always_inline)) double add_up(double total, const float *x, int64_t count) {
+/* `total` and the sum of all terms. */
+static inline __attribute__((always_inline)) double add_terms(double total, const float *x, int64_t count,
+                                                              bool squares, float mean) {
     int64_t first = 0;
     for (; first + SEVERAL * STRETCH <= count; first += SEVERAL * STRETCH)
-        total = add_up_several(total, x + first);
+        total = add_several(total, x + first, squares, mean);
     for (; first < count; first += STRETCH) {
         const int64_t length = count - first < STRETCH ? count - first : STRETCH;
         const float *run = x + first;
         float lanes[LANES] = {0};
         int64_t i = 0;
         for (; i + LANES <= length; i += LANES) {
-            RT_VECTOR for (int k = 0; k < LANES; k++) lanes[k] += run[i + k];
+            RT_VECTOR for (int k = 0; k < LANES; k++) lanes[k] += term_of(run[i + k], squares, mean);
         }
         float *rest = lanes + (i > 0 ? LANES - (length - i) : 0);
-        for (int k = 0; i + k < length; k++) rest[k] += run[i + k];
+        for (int k = 0; i + k < length; k++) rest[k] += term_of(run[i + k], squares, mean);
         total += join_lanes(lanes);
     }
     return total;
 }
 
-/* `total` and the sum of the squares of all differences from `mean`. */
+static inline __attribute__((always_inline)) double add_up(double total, const float *x, int64_t count) {
+    return add_terms(total, x, count, false, 0);
+}
+
 static inline __attribute__((always_inline)) double add_up_squares(double total, const float *x,
                                                                    int64_t count, float mean) {
-    int64_t first = 0;
-    for (; first + SEVERAL * STRETCH <= count; first += SEVERAL * STRETCH)
-        total = add_up_squares_several(total, x + first, mean);
-    for (; first < count; first += STRETCH) {
-        const int64_t length = count - first < STRETCH ? count - first : STRETCH;
-        const float *run = x + first;
-        float lanes[LANES] = {0};
-        int64_t i = 0;
-        for (; i + LANES <= length; i += LANES) {
-            RT_VECTOR for (int k = 0; k < LANES; k++) lanes[k] += square(run[i + k] - mean);
-        }
-        float *rest = lanes + (i > 0 ? LANES - (length - i) : 0);
-        for (int k = 0; i + k < length; k++) rest[k] += square(run[i + k] - mean);
-        total += join_lanes(lanes);
-    }
-    return total;
+    return add_terms(total, x, count, true, mean);
 }
 
-/* The same of a row of few stretches; leaves the differences in y, which may be x. */
+/* The squares of a row of few stretches; leaves the differences in y, which may be x. */
 static inline __attribute__((always_inline)) double centre(float *y, const float *x, int64_t count,
                                                            float mean) {
     double total = 0;
