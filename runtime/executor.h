@@ -691,8 +691,8 @@ base_status rt_value_fail(ouro_session *session, uint32_t id, const op_type *act
 /* views.c */
 /* Outputs of such an operator can be bytes of its first input. */
 bool rt_views_may_share(op_code code);
-/* Which bytes of the first input the output is, of a call whose types are known; false: of none together. */
-bool rt_views_range(const op_call *call, uint32_t output, op_range *range);
+/* Which bytes of the first input the outputs are, of a call whose types are known; false: of one of them, none together. */
+bool rt_views_ranges(const op_call *call, op_range *ranges);
 /* When a session is made: memory for the ranges of the outputs. False when it runs out. */
 bool rt_views_make(ouro_session *session, const plan_node *node, rt_dynamic *detail);
 /* The outputs of a dynamic step that is inferred become bytes of its first input, where they may. */

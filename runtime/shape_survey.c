@@ -123,22 +123,20 @@ bool rt_shape_may_be_placed(const rt_shape_survey *s, uint32_t id, size_t *bytes
     return true;
 }
 
-/* Where the executor lets outputs have bytes of the input (views.c), they lie there. */
-static void share(rt_shape_survey *s, const plan_node *node, const op_call *call) {
-    const uint32_t from = s->of->tensor_ids[node->inputs];
+/* Where the executor lets outputs have bytes of the input (views.c), they lie there. False when memory runs out. */
+static bool share(const rt_shape_survey *s, const plan_node *node, const op_call *call) {
+    const uint32_t from = s->of->tensor_ids[node->inputs], *to = &s->of->tensor_ids[node->outputs];
     const bool same = op_schema_of(call->code)->view == OP_VIEW_SAME;
-    op_range range = {0};
     if (from == PLAN_ABSENT || (!s->session->code.dynamic[from] && !rt_value_is_lasting(s->session, from)))
-        return;
+        return true;
     for (uint32_t i = 0; i < call->output_count; i++) /* all of them, or none */
-        if (s->of->tensor_ids[node->outputs + i] == PLAN_ABSENT ||
-            (!same && !rt_views_range(call, i, &range)))
-            return;
-    for (uint32_t i = 0; i < call->output_count; i++) {
-        if (!same) (void)rt_views_range(call, i, &range);
-        lay_into(s, s->of->tensor_ids[node->outputs + i], from, range.offset,
-                 same ? RT_SHAPE_SAME : RT_SHAPE_CUT);
-    }
+        if (to[i] == PLAN_ABSENT) return true;
+    op_range *ranges = BASE_ARRAY(s->arena, op_range, call->output_count);
+    if (!ranges) return false;
+    if (!same && !rt_views_ranges(call, ranges)) return true;
+    for (uint32_t i = 0; i < call->output_count; i++)
+        lay_into(s, to[i], from, ranges[i].offset, same ? RT_SHAPE_SAME : RT_SHAPE_CUT);
+    return true;
 }
 
 /* ---- over an input that dies -------------------------------------------------------------------------------------- */
@@ -147,12 +145,6 @@ static bool is_released(const rt_step *step, uint32_t id) {
     for (uint32_t i = 0; i < step->release_count; i++)
         if (step->released[i] == id) return true;
     return false;
-}
-
-/* The same place in memory, element by element. */
-static bool is_form_of(const op_type *read, const op_type *made) {
-    return op_shape_equal(&read->shape, &made->shape) && read->layout == made->layout &&
-           op_dtype_bits(read->dtype) == op_dtype_bits(made->dtype);
 }
 
 /* Step n reads for the last time what lies in the root, and reads it only where it may be overwritten. */
@@ -165,7 +157,7 @@ static bool dies_here(const rt_shape_survey *s, uint32_t root, const plan_node *
         const uint32_t id = s->of->tensor_ids[node->inputs + i];
         if (id == PLAN_ABSENT || s->values[id].root != root) continue;
         if (i >= 32 || !(op_schema_of(call->code)->in_place & OP_IN_PLACE(i)) || s->values[id].overwritten ||
-            !is_form_of(&call->inputs[i].type, &call->outputs[0].type))
+            !op_same_form(&call->inputs[i].type, &call->outputs[0].type))
             return false;
     }
     return true;
@@ -208,8 +200,8 @@ bool rt_shape_survey_graph(rt_shape_survey *s) {
             uint32_t id = of->tensor_ids[node->outputs + i];
             if (id != PLAN_ABSENT) s->values[id].first = n;
         }
-        if (plain && rt_views_may_share(call.code)) share(s, node, &call);
-        else if (plain) write_over(s, node, &call, n);
+        if (plain && !rt_views_may_share(call.code)) write_over(s, node, &call, n);
+        else if (plain && !share(s, node, &call)) return false;
         for (uint32_t i = 0; step && i < step->release_count; i++) s->values[step->released[i]].last = n;
     }
     return true;
@@ -249,23 +241,27 @@ static void move(const rt_shape_survey *s, uint32_t root, uint32_t whole, size_t
     }
 }
 
-static void place_parts(const rt_shape_survey *s, const plan_node *node, const op_call *call) {
+/* False when memory runs out. */
+static bool place_parts(const rt_shape_survey *s, const plan_node *node, const op_call *call) {
     const uint32_t whole = s->of->tensor_ids[node->outputs];
     size_t bytes;
     if (whole == PLAN_ABSENT || call->outputs[0].type.dtype == OP_STRING ||
         !rt_shape_may_be_placed(s, s->values[whole].root, &bytes))
-        return;
+        return true;
+    op_range *ranges = BASE_ARRAY(s->arena, op_range, call->input_count);
+    if (!ranges) return false;
+    if (!op_ranges_of_parts(call, ranges)) return true;
+    const uint32_t into = s->values[whole].root;
     for (uint32_t i = 0; i < call->input_count; i++) {
-        const uint32_t id = s->of->tensor_ids[node->inputs + i];
-        op_range range;
-        if (id == PLAN_ABSENT || !op_range_of_part(call, i, &range)) return;
-        const uint32_t root = s->values[id].root, into = s->values[whole].root;
+        const uint32_t id = s->of->tensor_ids[node->inputs + i], root = s->values[id].root;
+        const size_t offset = ranges[i].offset;
         /* It is what the root holds in the end, and is not needed when these bytes are written over. */
-        if (root != into && rt_shape_may_be_placed(s, root, &bytes) && bytes == range.bytes &&
+        if (root != into && rt_shape_may_be_placed(s, root, &bytes) && bytes == ranges[i].bytes &&
             !s->values[id].overwritten &&
-            last_read(s, root) < first_over(s, into, s->values[whole].at + range.offset, bytes))
-            move(s, root, whole, range.offset);
+            last_read(s, root) < first_over(s, into, s->values[whole].at + offset, bytes))
+            move(s, root, whole, offset);
     }
+    return true;
 }
 
 /* The last ones first: what is a part of a part lies in the outermost one. */
@@ -279,7 +275,7 @@ bool rt_shape_place_parts(rt_shape_survey *s) {
         if (!make_call(s, node, &call)) return false;
         for (uint32_t i = 0; i < call.output_count; i++)
             call.outputs[i] = s->values[s->of->tensor_ids[node->outputs + i]].tensor;
-        place_parts(s, node, &call);
+        if (!place_parts(s, node, &call)) return false;
     }
     return true;
 }

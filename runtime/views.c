@@ -12,16 +12,16 @@ bool rt_views_may_share(op_code code) {
     return view == OP_VIEW_SAME || view == OP_VIEW_SLICE || view == OP_VIEW_SPLIT;
 }
 
-bool rt_views_range(const op_call *call, uint32_t output, op_range *range) {
+bool rt_views_ranges(const op_call *call, op_range *ranges) {
     const op_type *from = &call->inputs[0].type;
     switch (op_schema_of(call->code)->view) {
     case OP_VIEW_SAME:
-        *range = (op_range){0, call->outputs[0].bytes};
-        return from->layout == OP_LAYOUT_ROW_MAJOR && call->inputs[0].bytes == range->bytes;
+        ranges[0] = (op_range){0, call->outputs[0].bytes};
+        return from->layout == OP_LAYOUT_ROW_MAJOR && call->inputs[0].bytes == ranges[0].bytes;
     case OP_VIEW_SLICE:
-        return from->dtype != OP_STRING && op_range_of_slice(call, range);
+        return from->dtype != OP_STRING && op_range_of_slice(call, ranges);
     case OP_VIEW_SPLIT:
-        return from->dtype != OP_STRING && op_range_of_part(call, output, range);
+        return from->dtype != OP_STRING && op_ranges_of_parts(call, ranges);
     default:
         return false;
     }
@@ -37,28 +37,18 @@ static bool may_share(const ouro_session *session, op_code code, uint32_t from, 
            (session->memory.planned && session->memory.planned[to].shares);
 }
 
-/* Which bytes the outputs are: as in the last run, where the step is settled. */
-static bool find_ranges(const rt_step *step) {
-    rt_dynamic *detail = step->detail;
-    if (detail->settled && detail->shared) return true;
-    detail->shared = false;
-    for (uint32_t i = 0; i < detail->call.output_count; i++)
-        if (!rt_views_range(&detail->call, i, &detail->ranges[i])) return false;
-    detail->shared = true;
-    return true;
-}
-
 bool rt_views_share(ouro_session *session, const rt_step *step) {
     const plan *of = session->of;
     const plan_node *node = &of->nodes[step->node];
-    const rt_dynamic *detail = step->detail;
+    rt_dynamic *detail = step->detail;
     const op_call *call = &detail->call;
     if (!detail->ranges) return false;
     const uint32_t from = of->tensor_ids[node->inputs];
     for (uint32_t i = 0; i < call->output_count; i++)
         if (!may_share(session, call->code, from, of->tensor_ids[node->outputs + i])) return false;
-    const bool settled = detail->settled && detail->shared;
-    if (!find_ranges(step)) return false;
+    const bool settled = detail->settled && detail->shared; /* the ranges are those of the last run */
+    detail->shared = settled || rt_views_ranges(call, detail->ranges);
+    if (!detail->shared) return false;
     char *data = session->run.tensors[from].data;
     for (uint32_t i = 0; i < call->output_count; i++) {
         const uint32_t to = of->tensor_ids[node->outputs + i];

@@ -34,6 +34,11 @@ bool op_range_of_axis(const op_type *type, int32_t axis, int64_t first, int64_t 
     return true;
 }
 
+bool op_same_form(const op_type *a, const op_type *b) {
+    return op_shape_equal(&a->shape, &b->shape) && a->layout == b->layout &&
+           op_dtype_bits(a->dtype) == op_dtype_bits(b->dtype);
+}
+
 bool op_same_bytes(const op_type *a, const op_type *b) {
     size_t x, y;
     if (a->dtype != b->dtype || !op_type_bytes(a, &x) || !op_type_bytes(b, &y) || x != y) return false;
@@ -89,23 +94,25 @@ bool op_range_of_slice(const op_call *call, op_range *result) {
     return op_range_of_axis(from, cut, first, to->shape.dims[cut], result);
 }
 
-bool op_range_of_part(const op_call *call, uint32_t part, op_range *result) {
+bool op_ranges_of_parts(const op_call *call, op_range *ranges) {
     const bool split = call->code == OP_SPLIT;
     const op_tensor *parts = split ? call->outputs : call->inputs;
+    const uint32_t count = split ? call->output_count : call->input_count;
     const op_type *whole = split ? &call->inputs[0].type : &call->outputs[0].type;
     int32_t axis;
     int64_t first = 0;
     if (whole->shape.rank < 0 ||
         !op_axis(op_attribute_integer(&call->attributes, "axis", 0), whole->shape.rank, &axis))
         return false;
-    for (uint32_t i = 0; i <= part; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const op_type *type = &parts[i].type;
+        size_t bytes;
         if (type->dtype != whole->dtype || type->layout != whole->layout ||
-            type->shape.rank != whole->shape.rank || type->shape.dims[axis] < 0)
+            type->shape.rank != whole->shape.rank ||
+            !op_range_of_axis(whole, axis, first, type->shape.dims[axis], &ranges[i]) ||
+            !op_type_bytes(type, &bytes) || bytes != ranges[i].bytes)
             return false;
-        if (i < part) first += type->shape.dims[axis];
+        first += type->shape.dims[axis];
     }
-    size_t bytes;
-    return op_range_of_axis(whole, axis, first, parts[part].type.shape.dims[axis], result) &&
-           op_type_bytes(&parts[part].type, &bytes) && bytes == result->bytes;
+    return true;
 }

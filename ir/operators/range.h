@@ -20,8 +20,10 @@ bool op_range_of_axis(const op_type *type, int32_t axis, int64_t first, int64_t 
 bool op_slice_cut(const op_call *call, int32_t *cut, int64_t *first);
 /* The range of its input that a Slice is: at most one axis is cut, in steps of 1. */
 bool op_range_of_slice(const op_call *call, op_range *result);
-/* The range that input `part` of a Concat is of its output, or output `part` of a Split of its input. */
-bool op_range_of_part(const op_call *call, uint32_t part, op_range *result);
+/* The ranges that all inputs of a Concat are of its output, or all outputs of a Split of its input; false where one is none. */
+bool op_ranges_of_parts(const op_call *call, op_range *ranges);
+/* Two types whose elements lie at the same places: one may be written over the other, element by element. */
+bool op_same_form(const op_type *a, const op_type *b);
 /* Two types whose values are the same bytes: row-major reshapes, and layouts that coincide. */
 bool op_same_bytes(const op_type *a, const op_type *b);
 

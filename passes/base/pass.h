@@ -167,9 +167,6 @@ ir_value *pass_copy(ir_graph *graph, ir_node *before, ir_value *value, const ir_
 
 /* ---- in place (in_place.c) ----------------------------------------------------------------------------- */
 
-/* A tensor of type `made` may be written over one of type `read`, element by element: shape, layout and size of elements
- * are the same. */
-bool pass_same_form(const op_type *read, const op_type *made);
 /* The operator of this node may write output 0 over this input, as far as operator and types say; when the input dies, and
  * who else shares its bytes, is another question. */
 bool pass_may_write_over(const ir_node *node, uint32_t input);

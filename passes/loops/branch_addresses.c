@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* branch_addresses.c: implements branch_addresses.h. */
 #include "passes/loops/branch_addresses.h"
+#include "ir/operators/range.h"
 
 /* The storage is one of its own in the region of a graph: no buffer of a loop or of sub-graphs, nothing that is swapped. */
 static bool is_plain(const pass_storage *storage) {
@@ -36,7 +37,7 @@ static const ir_node *find_copy(const pass_context *context, const ir_node *bran
         context->memory->executions[copy->id.index] != PASS_RUN)
         return NULL;
     const ir_value *from = ir_input(copy, 0);
-    return pass_same_form(&from->type, &result->type) &&
+    return op_same_form(&from->type, &result->type) &&
                    stays(context, branch, pass_memory_location(context->memory, from))
                ? copy
                : NULL;

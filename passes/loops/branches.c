@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* branches.c: a branch node whose output can be made over a carried parameter; see periods.h. */
+#include "ir/operators/range.h"
 #include "passes/loops/periods.h"
 
 static bool lies_in(const pass_memory *memory, const ir_value *value, pass_storage_id storage) {
@@ -21,7 +22,7 @@ static bool makes_in(const pass_memory *memory, const ir_node *node, pass_storag
 static bool makes_over(const loop_info *info, const ir_node *node, uint32_t input, pass_storage_id made) {
     const ir_value *from = ir_input(node, input), *to = node->output_count ? node->outputs[0] : NULL;
     return to && from && lies_in(info->memory, to, made) &&
-           (node->code == OP_COPY ? pass_same_form(&from->type, &to->type)
+           (node->code == OP_COPY ? op_same_form(&from->type, &to->type)
                                   : pass_may_write_over(node, input)) &&
            info->memory->executions[node->id.index] == PASS_RUN && loop_fills(info->memory, to) &&
            !pass_memory_location(info->memory, from).offset && loop_bytes_of(from) == loop_bytes_of(to);

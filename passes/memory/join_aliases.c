@@ -157,49 +157,37 @@ static bool lies_at(const analysis *a, const ir_value *part, const ir_value *who
     return at.storage.index == in.storage.index && at.offset == in.offset + offset;
 }
 
+/* The ranges of a Concat's inputs, or of a Split's outputs; *ranges NULL: they are none. */
+static base_status find_ranges(pass_context *context, const ir_node *node, op_range **ranges) {
+    op_call call;
+    const uint32_t count = node->code == OP_SPLIT ? node->output_count : node->input_count;
+    *ranges = BASE_ARRAY(context->scratch, op_range, count);
+    if (!*ranges || !ir_node_call(node, context->scratch, &call)) return base_fail_memory(context->report);
+    if (!op_ranges_of_parts(&call, *ranges)) *ranges = NULL;
+    return BASE_OK;
+}
+
 static base_status join_concat(pass_context *context, const analysis *a, ir_node *node) {
     const ir_value *whole = node->outputs[0];
-    const op_type *type = &whole->type;
-    int32_t axis;
-    if (!is_static(whole) ||
-        !op_axis(op_attribute_integer(&node->attributes, "axis", 0), type->shape.rank, &axis)) {
-        return BASE_OK;
-    }
-    int64_t first = 0;
-    op_range part;
-    /* First look, so that nothing is joined in vain. */
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        const op_type *from = &node->inputs[i]->value->type;
-        if (from->layout != type->layout || !op_shape_known(&from->shape) ||
-            from->shape.rank != type->shape.rank ||
-            !op_range_of_axis(type, axis, first, from->shape.dims[axis], &part)) {
-            return BASE_OK;
-        }
-        first += from->shape.dims[axis];
-    }
+    op_range *parts;
+    base_status status = find_ranges(context, node, &parts);
+    if (status != BASE_OK || !parts) return status;
     bool *there = BASE_ARRAY(context->scratch, bool, node->input_count);
     if (!there) return base_fail_memory(context->report);
     uint32_t joined = 0;
-    first = 0;
     for (uint32_t i = 0; i < node->input_count; i++) {
         const ir_value *from = node->inputs[i]->value;
-        (void)op_range_of_axis(type, axis, first, from->type.shape.dims[axis], &part);
-        first += from->type.shape.dims[axis];
-        there[i] = part.bytes == 0 || lies_at(a, from, whole, part.offset) ||
-                   (from->graph == node->graph && put_into(a, from, whole, part.offset));
+        there[i] = parts[i].bytes == 0 || lies_at(a, from, whole, parts[i].offset) ||
+                   (from->graph == node->graph && put_into(a, from, whole, parts[i].offset));
         joined += there[i];
     }
     if (joined == 0 && !loop_may_be_window(node)) return BASE_OK;
-    first = 0;
     for (uint32_t i = 0; i < node->input_count; i++) {
-        ir_value *from = node->inputs[i]->value;
-        (void)op_range_of_axis(type, axis, first, from->type.shape.dims[axis], &part);
-        first += from->type.shape.dims[axis];
         if (there[i]) continue;
-        ir_value *copied = pass_copy(node->graph, node, from, node, PASS_COPY_PART);
+        ir_value *copied = pass_copy(node->graph, node, node->inputs[i]->value, node, PASS_COPY_PART);
         if (!copied || !pass_memory_extend(a->memory, a->module)) return base_fail_memory(context->report);
         (void)ir_node_set_input(node, i, copied); /* the slot exists */
-        if (!put_into(a, copied, whole, part.offset)) {
+        if (!put_into(a, copied, whole, parts[i].offset)) {
             return base_fail(context->report, BASE_INVALID, "join-aliases: a copy cannot be placed");
         }
     }
@@ -209,10 +197,24 @@ static base_status join_concat(pass_context *context, const analysis *a, ir_node
 
 /* ---- what only reads ----------------------------------------------------------------------------------- */
 
-static void join_views(const analysis *a, const ir_node *node) {
+/* All outputs of a Split, or none. */
+static base_status join_parts(pass_context *context, const analysis *a, const ir_node *node, bool *all) {
+    const ir_value *input = ir_input(node, 0);
+    op_range *parts;
+    base_status status = find_ranges(context, node, &parts);
+    *all = parts != NULL;
+    for (uint32_t i = 0; i < node->output_count && *all; i++) /* first look */
+        *all = is_free(a, node->outputs[i]) && !changes_under(a, input, node->outputs[i]);
+    for (uint32_t i = 0; i < node->output_count && *all; i++)
+        *all = put_into(a, node->outputs[i], input, parts[i].offset);
+    return status;
+}
+
+static base_status join_views(pass_context *context, const analysis *a, const ir_node *node) {
     const op_schema *row = op_schema_of(node->code);
     const ir_value *input = ir_input(node, 0);
-    if (!input || node->output_count == 0) return;
+    if (!input || node->output_count == 0) return BASE_OK;
+    base_status status = BASE_OK;
     bool all = false;
     op_range part;
     if (row->view == OP_VIEW_SAME || node->code == OP_REORDER ||
@@ -223,27 +225,10 @@ static void join_views(const analysis *a, const ir_node *node) {
         const ir_value *output = node->outputs[0];
         all = output && pass_range_of_slice(node, &part) && view(a, input, output, part.offset);
     } else if (row->view == OP_VIEW_SPLIT) {
-        int32_t axis;
-        int64_t first = 0;
-        if (!op_axis(op_attribute_integer(&node->attributes, "axis", 0), input->type.shape.rank, &axis))
-            return;
-        for (int pass = 0; pass < 2; pass++) { /* first look: all or nothing */
-            all = true;
-            first = 0;
-            for (uint32_t i = 0; i < node->output_count && all; i++) {
-                const ir_value *output = node->outputs[i];
-                all = output && output->type.layout == input->type.layout &&
-                      op_shape_known(&output->type.shape) &&
-                      op_range_of_axis(&input->type, axis, first, output->type.shape.dims[axis], &part);
-                if (!all) break;
-                if (pass == 0) all = is_free(a, output) && !changes_under(a, input, output);
-                else all = put_into(a, output, input, part.offset);
-                first += output->type.shape.dims[axis];
-            }
-            if (!all) break;
-        }
+        status = join_parts(context, a, node, &all);
     }
     if (all) a->memory->executions[node->id.index] = PASS_ALIAS;
+    return status;
 }
 
 /* A state lies neither in a buffer of the caller nor in a part of one: these are others in the next run. */
@@ -278,7 +263,10 @@ base_status pass_join_aliases(pass_context *context) {
         }
     }
     for (size_t g = 0; g < graph_count; g++) {
-        for (const ir_node *node = graphs[g]->first; node; node = node->next) join_views(&a, node);
+        for (const ir_node *node = graphs[g]->first; node; node = node->next) {
+            base_status status = join_views(context, &a, node);
+            if (status != BASE_OK) return status;
+        }
     }
     return keep_states_apart(context, &a);
 }

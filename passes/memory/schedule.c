@@ -19,6 +19,7 @@
  * Guarantees: the lists of the module and memory->order have the order for which the lowest peak was found;
  * file_order_peak_bytes of the memory plan. No plan of the file's order has a lower peak.
  */
+#include "ir/operators/range.h"
 #include "passes/memory/order.h"
 #include "passes/loops/loops.h"
 #include "passes/memory/memory.h"
@@ -106,7 +107,7 @@ static bool add_in_place(problem_maker *m, const ir_node *node, uint32_t input, 
                    *to = output < node->output_count ? node->outputs[output] : NULL;
     uint32_t from_number, to_number;
     if (!from || !to || from->kind == IR_CONSTANT || from->graph != node->graph) return true;
-    if (!pass_same_form(&from->type, &to->type)) return true;
+    if (!op_same_form(&from->type, &to->type)) return true;
     if (!storage_number(m, from, &from_number) || !storage_number(m, to, &to_number)) return false;
     if (from_number == UINT32_MAX || to_number == UINT32_MAX || from_number == to_number) return true;
     const pass_storage *storages = m->s->memory->storages;
