@@ -76,16 +76,14 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
         return OP_CHOSEN(GLOBAL_AVERAGE_POOL, &rt_kernel_half_pool);
     if (index == 1 && code == OP_GLOBAL_MAX_POOL) return OP_CHOSEN(GLOBAL_MAX_POOL, &rt_kernel_half_pool);
     /* Chosen by what it costs. */
-    if (index == 1 && code == OP_MATMUL) return OP_CHOSEN(MATMUL, &rt_kernel_split_product);
-    if (index == 1 && code == OP_GEMM) return OP_CHOSEN(GEMM, &rt_kernel_split_product);
-    if (index == 2 && code == OP_MATMUL) return OP_CHOSEN(MATMUL, &rt_kernel_fixed_product);
-    if (index == 2 && code == OP_GEMM) return OP_CHOSEN(GEMM, &rt_kernel_fixed_product);
+    if (index == 1 && code == OP_MATMUL) return OP_CHOSEN(MATMUL, &rt_kernel_fixed_product);
+    if (index == 1 && code == OP_GEMM) return OP_CHOSEN(GEMM, &rt_kernel_fixed_product);
     if (code != OP_CONV) return NULL;
     return index == 1   ? OP_CHOSEN(CONV, &rt_kernel_winograd)
            : index == 2 ? OP_CHOSEN(CONV, &rt_kernel_winograd_transforming)
-           : index == 3 ? OP_CHOSEN(CONV, &rt_kernel_split_convolution)
-           : index == 4 ? OP_CHOSEN(CONV, &rt_kernel_pointwise)
-           : index == 5 ? OP_CHOSEN(CONV, &rt_kernel_fixed_convolution)
+           : index == 3 ? OP_CHOSEN(CONV, &rt_kernel_pointwise)
+           : index == 4 ? OP_CHOSEN(CONV, &rt_kernel_fixed_convolution)
+           : index == 5 ? OP_CHOSEN(CONV, &rt_kernel_window_convolution)
                         : NULL;
 }
 

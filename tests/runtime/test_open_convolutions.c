@@ -5,7 +5,7 @@
  */
 #include "runtime/executor.h"
 #include "runtime/kernels/portable/fixed_tiles.h"
-#include "runtime/kernels/portable/split_tiles.h"
+#include "runtime/kernels/portable/fixed_tiles.h"
 #include "tests/support/application.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
@@ -124,8 +124,8 @@ static void expect_examples(const extents *open_extents, const example *examples
         if (threads == 1) {
             assert_int_equal(support_count_kernel(open.session->of, "portable.fixed_convolution"),
                              rt_fixed_wanted() ? 2 : 0);
-            assert_int_equal(support_count_kernel(open.session->of, "portable.split_convolution"),
-                             rt_split_wanted() ? 1 : 0);
+            assert_int_equal(support_count_kernel(open.session->of, "portable.window_convolution"),
+                             rt_fixed_wanted() ? 1 : 0);
         }
         if (application_machine_is_wide())
             assert_int_equal(support_count_kernel(open.session->of, "portable.few_filters"), 1);

@@ -513,7 +513,7 @@ static int count_chosen(const char *text, const pass_options *options) {
     int count = 0;
     for (uint64_t n = 0; n < of.header->nodes.count; n++)
         count += strncmp(of.texts + of.nodes[n].kernel, "portable.winograd", 17) == 0 ||
-                 strcmp(of.texts + of.nodes[n].kernel, "portable.split_convolution") == 0;
+                 strcmp(of.texts + of.nodes[n].kernel, "portable.window_convolution") == 0;
     plan_close(&of);
     free(bytes);
     return count;

@@ -61,7 +61,9 @@ static ouro_plan *compile(const stream *of, bool states) {
                                           .shapes = of->shapes,
                                           .shape_count = of->shape_count,
                                           .states = of->pairs,
-                                          .state_count = states ? of->states : 0};
+                                          .state_count = states ? of->states : 0,
+                                          /* Other kernels may be chosen where states change how much memory there is. */
+                                          .exact_arithmetic = true};
     if (ouro_compile_plan(&options, &made, &error) != OURO_OK) fail_msg("%s: %s", of->model, error.message);
     return made;
 }

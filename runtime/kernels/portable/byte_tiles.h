@@ -25,15 +25,12 @@ enum {
 };
 #define RT_WITH_TILES __attribute__((target("amx-tile,amx-int8,avx512f,avx512bw,avx512vnni")))
 
-/* What tiles multiply: bits of the processor's answer. */
-enum { RT_TILES_OF_BRAIN = 1 << 22, RT_TILES_OF_BYTES = 1 << 25 };
-
-/* Whether the processor has tiles that multiply these, and the system gives leave to use them, which is asked for. */
-static inline bool rt_tiles_are_here(unsigned kind) {
-    enum { TILES = 1 << 24, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+/* Whether the processor has tiles that multiply bytes, and the system gives leave to use them, which is asked for. */
+static inline bool rt_tiles_are_here(void) {
+    enum { TILES = 1 << 24, OF_BYTES = 1 << 25, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     unsigned a, b, c, d = 0;
     return __builtin_cpu_supports("avx512bw") && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & TILES) &&
-           (d & kind) && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+           (d & OF_BYTES) && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
 /* Instructions on tiles say nothing to the compiler of the memory that they read: what was written has to be there before, and has to stay until then. */

@@ -3,7 +3,7 @@
 #include "runtime/kernels/portable/cost.h"
 #include "ir/operators/window.h"
 #include "runtime/kernels/portable/pair_tiles.h"
-#include "runtime/kernels/portable/split_tiles.h"
+#include "runtime/kernels/portable/fixed_tiles.h"
 #include <math.h>
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
@@ -143,7 +143,7 @@ bool rt_direct_convolution_estimate(const op_call *call, const rt_environment *e
     const double positions = (double)y->dims[0] * elements(y, 2);
     double seconds = positions * elements(weights, 0) / of->direct;
     /* This was measured where there are tiles to choose instead, and says nothing elsewhere. Of small images, reading weights is much beside products. */
-    if (of == &wide && rt_split_wanted() && call->inputs[0].type.dtype == OP_FLOAT && positions > 0)
+    if (of == &wide && rt_fixed_wanted() && call->inputs[0].type.dtype == OP_FLOAT && positions > 0)
         seconds = seconds * computed_part(call) + elements(weights, 0) * sizeof(float) / of->memory;
     *cost = (rt_cost){.seconds = seconds / environment->threads /
                                  rt_products_at_once(call->inputs[0].type.dtype, environment)};
@@ -205,7 +205,7 @@ double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *e
     const double moved =
         2 * work->transformed_bytes / (work->block_bytes <= of->near_bytes ? of->near : of->far);
     const double entered = (moved + work->windows / of->windows) / threads;
-    const bool far_weights = of == &wide && work->each_bytes > 0 && rt_split_wanted();
+    const bool far_weights = of == &wide && work->each_bytes > 0 && rt_fixed_wanted();
     const double seconds = far_weights
                                ? shared_cache.longer * (entered + products) + shared_seconds(work, threads)
                                : entered + multiplied_seconds(work, of, products);
@@ -213,67 +213,14 @@ double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *e
     return seconds > least ? seconds : least;
 }
 
-/* In the measure of `wide`, on machines that have such tiles (Sapphire Rapids and its successors), where direct convolutions go at three quarters of the
- * rate that it says. Fitted to 110 convolutions, and to some of them in more bands: few points of a band do not hide the splitting of weights. */
-typedef struct split_rates {
-    double products;  /* a second, with what they read from a near cache */
-    double splitting; /* bytes of weights that are split in a second, */
-    double
-        beside; /* which goes on while others are multiplied: the part of the shorter of both that the other does not hide */
-    double split;  /* bytes of parts that are made in a second, and stay in a near cache */
-    double far;    /* bytes of parts a second to and from a cache that all cores share */
-    double left;   /* bytes of results a second */
-    double memory; /* bytes of weights a second that no near cache holds */
-    double
-        waited; /* the part of the shorter of both, reading these and all else, that the other does not hide */
-    double within; /* how much longer it takes within a network, whose images no near cache holds */
-} split_rates;
-static const split_rates images = {.products = 270e9,
-                                   .splitting = 22e9,
-                                   .beside = 0.4,
-                                   .split = 25e9,
-                                   .far = 70e9,
-                                   .left = 45e9,
-                                   .memory = 50e9,
-                                   .waited = 0.3,
-                                   .within = 1.05},
-                         matrices = {.products = 215e9,
-                                     .splitting = 50e9,
-                                     .beside = 1,
-                                     .split = 35e9,
-                                     .far = 49e9,
-                                     .left = 30e9,
-                                     .memory = 40e9,
-                                     .waited = 0.5,
-                                     .within = 1.1};
-static const struct {
-    double near_bytes; /* that a near cache holds */
-    double most_bytes; /* of weights: more of them come from memory in each run, with nothing to hide it: */
-    double far_memory; /* bytes of these a second */
-    double crossed; /* times as long, where threads read what others made, as they share out rows elsewhere */
-} split = {.near_bytes = 1200 << 10, .most_bytes = 48 << 20, .far_memory = 10e9, .crossed = 1.2};
-
-double rt_split_seconds(const rt_split_work *work, const rt_environment *environment) {
-    const split_rates *of = work->matrix ? &matrices : &images;
-    const bool distant = work->weight_bytes > split.most_bytes;
-    const double far = work->band_bytes > split.near_bytes ? work->read_bytes + work->split_bytes : 0,
-                 multiplied = both(work->products / of->products,
-                                   work->splits * work->weight_bytes / of->splitting, of->beside),
-                 computed = (multiplied + work->split_bytes / of->split + far / of->far +
-                             work->left_bytes / of->left) /
-                            environment->threads,
-                 weights = work->weight_bytes / (distant ? split.far_memory : of->memory);
-    const double crossed = environment->threads > 1 && work->across ? split.crossed : 1;
-    return both(computed, weights, distant ? 1 : of->waited) * of->within * crossed;
-}
-
-/* On the same machines, as measured, with vectors at the rate that they have there: */
+/* On machines that have tiles of bytes (Sapphire Rapids and its successors), as measured in networks, with vectors at the rate that they have there. There
+ * direct convolutions go at three quarters of the rate that `wide` says, in whose measure predictions are. */
 static const struct {
     double step, row;  /* seconds of a step of a tile by a tile; more of them for each row */
-    double sums;       /* of sums of digits that become floats, a tile of them; */
-    double fewer;      /* times that with two digits, whose sums are of three levels */
+    double sums;       /* of sums of digits that become floats, a tile of them */
     double begin;      /* of a run */
     double split;      /* numbers a second that become digits */
+    double left;       /* numbers of results a second */
     double near_bytes; /* that a near cache holds: of digits, of weights */
     double again;      /* times multiplying, where it does not hold the digits */
     double near,
@@ -282,28 +229,27 @@ static const struct {
     double
         waited; /* the part of the shorter of both, reading weights and all else, that the other does not hide */
     double vectors; /* products a second */
-} fixed = {.step = 9e-9,
-           .row = 1.9e-9,
-           .sums = 120e-9,
-           .fewer = 0.65,
+} fixed = {.step = 14e-9,
+           .row = 1.5e-9,
+           .sums = 60e-9,
            .begin = 1e-6,
-           .split = 3e9,
+           .split = 4.2e9,
+           .left = 18e9,
            .near_bytes = 1200 << 10,
            .again = 1.2,
-           .near = 150e9,
-           .far = 30e9,
+           .near = 58e9,
+           .far = 21e9,
            .distant = 12e9,
-           .waited = 0.35,
+           .waited = 0.87,
            .vectors = 85e9};
 
 double rt_fixed_seconds(const rt_fixed_work *work, const rt_environment *environment) {
-    enum { ALL_PRODUCTS = 8 }; /* of three digits */
     const double threads = environment->threads;
-    const double step = (fixed.step + work->rows * fixed.row) * work->products / ALL_PRODUCTS,
-                 sums = work->products < ALL_PRODUCTS ? fixed.sums * fixed.fewer : fixed.sums,
-                 steps = work->steps * step + work->sums * sums,
+    const double step = (fixed.step + work->rows * fixed.row) * work->products / RT_FIXED_FEWER_PRODUCTS,
+                 steps = work->steps * step + work->sums * fixed.sums,
                  again = work->band_bytes > fixed.near_bytes ? fixed.again : 1;
-    const double computed = (steps * again + work->split / fixed.split) / threads;
+    const double computed =
+        (steps * again + work->split / fixed.split + work->left / fixed.left) / threads;
     const double rate = work->distant                           ? fixed.distant
                         : work->weight_bytes > fixed.near_bytes ? fixed.far
                                                                 : fixed.near;
@@ -311,19 +257,56 @@ double rt_fixed_seconds(const rt_fixed_work *work, const rt_environment *environ
     return (fixed.begin + both(computed, weights, fixed.waited)) * fixed.vectors / wide.direct;
 }
 
+/* The same of windows, fitted to 320 convolutions of networks. */
+static const struct {
+    double step, row;
+    double sums;
+    double begin;
+    double split; /* bytes of digits a second */
+    double image; /* bytes of images a second in which the largest number is sought */
+    double again;
+    double near, far;
+    double waited;
+} windows = {.step = 10e-9,
+             .row = 1.73e-9,
+             .sums = 80e-9,
+             .begin = 1e-6,
+             .split = 18e9,
+             .image = 20e9,
+             .again = 1.4,
+             .near = 75e9,
+             .far = 45e9,
+             .waited = 0.95};
+
+double rt_window_seconds(const rt_window_work *work, const rt_environment *environment) {
+    const double again = work->band_bytes > fixed.near_bytes ? windows.again : 1,
+                 step = (windows.step + work->rows * windows.row) * work->products / RT_FIXED_FEWER_PRODUCTS,
+                 steps = work->steps * step * again + work->sums * windows.sums,
+                 computed = (steps + work->split_bytes / windows.split + work->image_bytes / windows.image) /
+                            environment->threads,
+                 rate = work->weight_bytes > fixed.near_bytes ? windows.far : windows.near,
+                 weights = work->bands * work->weight_bytes / rate;
+    return (windows.begin + both(computed, weights, windows.waited)) * fixed.vectors / wide.direct;
+}
+
 bool rt_fixed_weights_are_far(double bytes) {
     return bytes > fixed.near_bytes;
 }
+
+/* The same of products in vectors. */
+static const struct {
+    double near, far, waited;
+} packed = {.near = 150e9, .far = 30e9, .waited = 0.35};
 
 double rt_packed_product_seconds(double rows, double depth, double columns, double weight_bytes,
                                  const rt_environment *environment) {
     const rates *of = rates_of(environment);
     const double threads = environment->threads, computed = rows * depth * columns / of->direct / threads;
     /* Elsewhere there is nothing to choose between. */
-    if (of != &wide || !rt_split_wanted()) return computed;
-    const double rate = rt_fixed_weights_are_far(weight_bytes) ? fixed.far : fixed.near,
+    if (of != &wide || !rt_fixed_wanted()) return computed;
+    const double rate = rt_fixed_weights_are_far(weight_bytes) ? packed.far : packed.near,
                  weights = weight_bytes / rate / threads * fixed.vectors / wide.direct;
-    return both(computed, weights, fixed.waited);
+    return both(computed, weights, packed.waited);
 }
 
 double rt_distant_seconds(double bytes, const rt_environment *environment) {

@@ -44,20 +44,6 @@ typedef struct rt_winograd_work {
 bool rt_winograd_is_predicted(double channels, double filters, const rt_environment *environment);
 double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *environment);
 
-/* What a convolution in tiles of bfloat16 parts does (split_convolution.c). */
-typedef struct rt_split_work {
-    double products;    /* of floats, those included that are left out */
-    double split_bytes; /* of parts, which are made once */
-    double read_bytes;  /* of parts, as often as they are read */
-    double band_bytes;  /* of parts that are in use at a time: the caches hold them or do not */
-    double weight_bytes;
-    double splits;     /* how often these are split */
-    double left_bytes; /* of results */
-    bool matrix;       /* a product */
-    bool across;       /* whose columns are dealt out to threads: other kernels deal out rows */
-} rt_split_work;
-double rt_split_seconds(const rt_split_work *work, const rt_environment *environment);
-
 /* What a product in fixed point does (fixed_product.c). */
 typedef struct rt_fixed_work {
     double steps;        /* of a tile of rows by one of columns, of all threads */
@@ -65,6 +51,7 @@ typedef struct rt_fixed_work {
     double products;     /* of digits for one of numbers */
     double rows;         /* of a tile */
     double split;        /* numbers that become digits, of all threads */
+    double left;         /* numbers of the result */
     double band_bytes;   /* of digits that are in use at a time */
     double weight_bytes; /* which every band reads */
     double bands;        /* of a thread */
@@ -72,6 +59,20 @@ typedef struct rt_fixed_work {
     bool distant;        /* weights come from memory in each run */
 } rt_fixed_work;
 double rt_fixed_seconds(const rt_fixed_work *work, const rt_environment *environment);
+
+/* What a convolution in fixed point does (window_convolution.c). */
+typedef struct rt_window_work {
+    double products;    /* of digits for one of numbers */
+    double steps;       /* of a tile of points by one of filters, of all threads */
+    double rows;        /* of a tile */
+    double sums;        /* tiles of them, over all parts of the steps */
+    double split_bytes; /* of digits, of all threads */
+    double band_bytes;  /* of these that are in use at a time */
+    double image_bytes; /* which are read to find the largest number */
+    double weight_bytes; /* which every band reads */
+    double bands;        /* of a thread */
+} rt_window_work;
+double rt_window_seconds(const rt_window_work *work, const rt_environment *environment);
 
 /* Whether the weights of such a product, so many bytes, are more than a near cache holds. */
 bool rt_fixed_weights_are_far(double bytes);

@@ -171,9 +171,10 @@ static rt_fixed_work work_of(const rt_fixed_shape *s) {
         (double)(s->bands * tiles) * (double)up(s->columns, RT_FIXED_COLUMNS) * (shared ? s->threads : 1);
     return (rt_fixed_work){.steps = pairs * (double)s->steps,
                            .sums = pairs * (double)s->blocks,
-                           .products = (double)rt_fixed_products(s->digits),
+                           .products = rt_fixed_products(s->digits, s->depth),
                            .rows = (double)tile_rows(s->band_rows),
                            .split = (double)rows * (double)s->depth * s->threads,
+                           .left = (double)rows * (double)s->columns * (shared ? s->threads : 1),
                            .band_bytes = (double)(tiles * s->steps * rt_fixed_tile_bytes(s->digits)),
                            .weight_bytes = (double)rt_fixed_packed_bytes(s),
                            .bands = (double)s->bands,
@@ -455,14 +456,16 @@ static void add_rest(const fixed_band *band, const rt_fixed_rows *of, const rt_f
     rt_fixed_tiles tiles = *whole;
     rows.to = band->rest;
     rows.scales = band->rest_scales;
-    rt_fixed_split_rest(&rows);
     tiles.a = band->rest;
     tiles.a_scales = band->rest_scales;
     tiles.count = 1;
     tiles.add = true;
     tiles.lines = 0;
-    if (band->alone) rt_fixed_multiply_row(&tiles);
-    else rt_fixed_multiply(&tiles);
+    for (int part = 1; part <= rt_fixed_rests(rows.digits); part++) {
+        rt_fixed_split_rest(&rows, part);
+        if (band->alone) rt_fixed_multiply_row(&tiles);
+        else rt_fixed_multiply(&tiles);
+    }
 }
 
 /* What the digits of tiles from `first` on lack, times `columns` columns, the same as `whole`. */
@@ -485,10 +488,15 @@ static void run_block(const fixed_job *job, const fixed_band *band, int64_t pair
     const char *weights = job->weights + weights_at(s, pair, block);
     const int64_t steps = first_step(s, block + 1) - first_step(s, block), columns = columns_of(s, pair),
                   lines = up(next->lines, up(band->tiles, TILES_TOGETHER));
-    rt_fixed_tiles tiles = {.digits = s->digits,
+    rt_fixed_tiles tiles = {.products = rt_fixed_products(s->digits, s->depth),
                             .b = weights + HEAD,
                             .b_scales = (const float *)(const void *)weights,
                             .b_sums = (const int32_t *)(const void *)(weights + SCALES),
+                            .places = {.row = LINE,
+                                       .digit = RT_FIXED_DIGIT_BYTES,
+                                       .tile = steps * step_bytes(s, band->alone)},
+                            .c_row = PAIR,
+                            .c_tile = RT_FIXED_ROWS * PAIR,
                             .rows = band->each,
                             .steps = steps,
                             .wide = columns > 1,
@@ -501,7 +509,7 @@ static void run_block(const fixed_job *job, const fixed_band *band, int64_t pair
         tiles.count = least(band->tiles - tile, TILES_TOGETHER);
         tiles.next = next->from + asked * LINE;
         tiles.lines = least(lines, next->lines - asked);
-        tiles.each = up(tiles.lines, tiles.count * steps * columns * rt_fixed_products(s->digits));
+        tiles.each = up(tiles.lines, tiles.count * steps * columns * tiles.products);
         const rt_fixed_result result = result_at(job, band, pair, tile);
         const bool last = block + 1 == s->blocks,
                    at_once = last && s->limits && !band->alone && is_all(band, block, tile, tiles.count);

@@ -2,13 +2,12 @@
 /* fixed_tiles.c: products of floats in tiles of bytes; see fixed_tiles.h. */
 #include "runtime/kernels/portable/fixed_tiles.h"
 #include "ir/base/base.h"
-#include "runtime/kernels/portable/byte_tiles.h"
+#include "runtime/kernels/portable/fixed_digits.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 enum {
-    LEAST_EXPONENT = -104, /* of blocks: an integer's highest bit times its inverse is a float */
     /* A number is small that keeps so many bits or fewer: */
     SMALL_BITS = 10,            /* of a row */
     SMALL_WEIGHT_BITS = 13,     /* of weights */
@@ -21,60 +20,12 @@ enum {
     UNFIT = 8 /* and so do fewer that are no zeros */
 };
 
-/* Of the largest integer of a block: digits hold up to 2^(this + 1) less one in 255. */
-static inline int top_bit(int digits) {
-    return 8 * digits - 2;
-}
-
-/* Bits below the largest number of a block, from where on numbers keep `bits` bits or fewer. */
-static inline int small_below(int bits, int digits) {
-    return top_bit(digits) + 1 - bits;
-}
-
-/* Bits by which what is left is multiplied: it is half of the last bit at most. */
-static inline int rest_bits(int digits) {
-    return 8 * digits - 1;
-}
-
-/* The largest number of a block is a little below 2^(exponent + 1), so that digits hold it. */
-static const float MARGIN = 1.004f;
-
-static uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static float power_of_two(int exponent) {
-    enum { BIAS = 127, MANTISSA = 23 };
-    return float_of((uint32_t)(exponent + BIAS) << MANTISSA);
+static inline int digits_of(int products) {
+    return products == RT_FIXED_HALF_PRODUCTS ? RT_FIXED_HALF_DIGITS : RT_FIXED_DIGITS;
 }
 
 static bool is_finite(float value) {
     return fabsf(value) <= FLT_MAX;
-}
-
-/* By what numbers become integers, and by what sums of products are to be multiplied, where `largest` is the size of the largest number: products of two
- * scales are 2^(e + f + 32), with two digits 2^(e + f + 16), of which the exponents here have their halves. */
-typedef struct fixed_scale {
-    float up, down;
-} fixed_scale;
-
-static inline fixed_scale scale_of(float largest, int digits) {
-    enum { BIAS = 127, MANTISSA = 23 };
-    const int half = 8 * (digits - 1);
-    if (largest == 0) return (fixed_scale){0, 0};
-    if (isnan(largest)) return (fixed_scale){0, NAN};
-    int exponent = (int)(bits_of(largest * MARGIN) >> MANTISSA) - BIAS;
-    if (exponent < LEAST_EXPONENT) exponent = LEAST_EXPONENT;
-    return (fixed_scale){power_of_two(top_bit(digits) - exponent),
-                         power_of_two(exponent - top_bit(digits) + half)};
 }
 
 /* ---- columns ------------------------------------------------------------------------------------------- */
@@ -89,20 +40,20 @@ static void find_largest(const rt_fixed_columns *columns, float *largest) {
     uint32_t most[RT_FIXED_COLUMNS] = {0};
     for (int64_t k = 0; k < columns->depth; k++) {
         for (int64_t j = 0; j < columns->count; j++) {
-            const uint32_t size = bits_of(number_at(columns, j, k)) & SIZE;
+            const uint32_t size = rt_fixed_bits_of(number_at(columns, j, k)) & SIZE;
             most[j] = size > most[j] ? size : most[j];
         }
     }
-    for (int64_t j = 0; j < columns->count; j++) largest[j] = float_of(most[j]);
+    for (int64_t j = 0; j < columns->count; j++) largest[j] = rt_fixed_float_of(most[j]);
 }
 
 bool rt_fixed_is_fit(const rt_fixed_columns *columns) {
     float largest[RT_FIXED_COLUMNS], limit[RT_FIXED_COLUMNS];
     int32_t small[RT_FIXED_COLUMNS] = {0}, zeros[RT_FIXED_COLUMNS] = {0};
     const bool halves = columns->digits == RT_FIXED_HALF_DIGITS;
-    const int bits = small_below(halves ? SMALL_HALF_WEIGHT_BITS : SMALL_WEIGHT_BITS, columns->digits);
+    const int bits = rt_fixed_small_below(halves ? SMALL_HALF_WEIGHT_BITS : SMALL_WEIGHT_BITS, columns->digits);
     find_largest(columns, largest);
-    for (int64_t j = 0; j < columns->count; j++) limit[j] = largest[j] * power_of_two(-bits);
+    for (int64_t j = 0; j < columns->count; j++) limit[j] = largest[j] * rt_fixed_power(-bits);
     for (int64_t k = 0; k < columns->depth; k++) {
         for (int64_t j = 0; j < columns->count; j++) {
             const float size = fabsf(number_at(columns, j, k));
@@ -120,24 +71,20 @@ bool rt_fixed_is_fit(const rt_fixed_columns *columns) {
 }
 
 void rt_fixed_split_columns(const rt_fixed_columns *columns, char *to, float *scales, int32_t *sums) {
-    enum { QUAD = 4, LINE = RT_FIXED_COLUMNS * QUAD, BASE = 256, HALF = 128 };
+    enum { QUAD = 4, LINE = RT_FIXED_COLUMNS * QUAD, HALF = 128 };
     float largest[RT_FIXED_COLUMNS];
     find_largest(columns, largest);
     for (int64_t column = 0; column < columns->count; column++) {
-        const fixed_scale scale = scale_of(largest[column], columns->digits);
+        const rt_fixed_scale scale = rt_fixed_scale_of(largest[column], columns->digits);
         scales[column] = scale.down;
         for (int64_t k = 0; k < columns->depth; k++) {
             const int64_t step = k / RT_FIXED_STEP, row = k % RT_FIXED_STEP / QUAD;
             char *at = to + step * rt_fixed_tile_bytes(columns->digits) + row * columns->digits * LINE +
                        column * QUAD + k % QUAD;
-            int32_t rest = (int32_t)lrintf(number_at(columns, column, k) * scale.up);
-            for (int digit = columns->digits - 1; digit >= 0; digit--) {
-                /* From -128 to 127. */
-                const int32_t low = (rest + HALF) & (BASE - 1);
-                at[digit * LINE] = (char)(low - HALF);
-                sums[digit * RT_FIXED_PAIR + column] += HALF * (low - HALF);
-                rest = (rest - (low - HALF)) / BASE;
-            }
+            rt_fixed_write_digits((int32_t)lrintf(number_at(columns, column, k) * scale.up), columns->digits,
+                                  LINE, at);
+            for (int digit = 0; digit < columns->digits; digit++)
+                sums[digit * RT_FIXED_PAIR + column] += HALF * (signed char)at[digit * LINE];
         }
     }
 }
@@ -164,10 +111,10 @@ static float weight_at(const char *b, int digits, int64_t column, int64_t k) {
 
 /* Adds the products of number `k` of a row. */
 static void add_products_of(float number, int64_t k, const rt_fixed_tiles *tiles, int64_t columns, float *c) {
-    const int64_t bytes = tiles->steps * rt_fixed_tile_bytes(tiles->digits);
+    const int64_t bytes = tiles->steps * rt_fixed_tile_bytes(digits_of(tiles->products));
     for (int64_t j = 0; j < columns; j++) {
         const char *b = tiles->b + j / RT_FIXED_COLUMNS * bytes;
-        c[j] += number * weight_at(b, tiles->digits, j % RT_FIXED_COLUMNS, k);
+        c[j] += number * weight_at(b, digits_of(tiles->products), j % RT_FIXED_COLUMNS, k);
     }
 }
 
@@ -193,10 +140,10 @@ void rt_fixed_add_infinite(const rt_fixed_rows *rows, const rt_fixed_tiles *tile
 #if defined(RT_HAS_BYTE_TILES)
 #include "runtime/kernels/portable/half_lanes.h"
 
-#define WITH_FIXED_TILES __attribute__((target("amx-tile,amx-int8,avx512f,avx512bw,avx512vl,avx512vbmi")))
+#define WITH_FIXED_TILES RT_WITH_FIXED
 #define WITH_FIXED_ROW                                                                                       \
     __attribute__((target("amx-tile,amx-int8,avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")))
-#define ALWAYS static inline __attribute__((always_inline))
+#define ALWAYS RT_FIXED_ALWAYS
 
 /* ---- the machine --------------------------------------------------------------------------------------- */
 
@@ -206,7 +153,7 @@ bool rt_fixed_wanted(void) {
     int answer = known;
     if (!answer) {
         answer = __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
-                         __builtin_cpu_supports("avx512vnni") && rt_tiles_are_here(RT_TILES_OF_BYTES)
+                         __builtin_cpu_supports("avx512vnni") && rt_tiles_are_here()
                      ? 2
                      : 1;
         known = answer;
@@ -231,26 +178,12 @@ WITH_FIXED_TILES void rt_fixed_end(void) {
 
 /* ---- rows ---------------------------------------------------------------------------------------------- */
 
-/* The bytes that are digit `digit` of 64 integers, whose sums with 128 in each byte are these. */
-WITH_FIXED_TILES ALWAYS __m512i digits_of(const __m512i *of, int digit) {
-    const __m512i places = _mm512_set_epi8(124, 120, 116, 112, 108, 104, 100, 96, 92, 88, 84, 80, 76, 72, 68,
-                                           64, 60, 56, 52, 48, 44, 40, 36, 32, 28, 24, 20, 16, 12, 8, 4, 0,
-                                           124, 120, 116, 112, 108, 104, 100, 96, 92, 88, 84, 80, 76, 72, 68,
-                                           64, 60, 56, 52, 48, 44, 40, 36, 32, 28, 24, 20, 16, 12, 8, 4, 0);
-    const __m512i at = _mm512_add_epi8(places, _mm512_set1_epi8((char)digit));
-    const __m512i low = _mm512_permutex2var_epi8(of[0], at, of[1]),
-                  high = _mm512_permutex2var_epi8(of[2], at, of[3]);
-    return _mm512_mask_mov_epi8(low, 0xFFFFFFFF00000000, high);
-}
-
 /* The digits of 64 integers of a row, the highest first, `step` bytes after each other; of a row alone, with 128 more. */
 WITH_FIXED_TILES ALWAYS void leave_digits(__m512i *of, char *to, bool alone, int digits) {
-    const __m512i half = _mm512_set1_epi32(digits == RT_FIXED_DIGITS ? 0x808080 : 0x8080),
-                  less = alone ? _mm512_setzero_si512() : half; /* 128 from each digit */
     const int64_t step = alone ? RT_FIXED_STEP : RT_TILE_SIZE;
-    for (int i = 0; i < 4; i++) of[i] = _mm512_xor_si512(_mm512_add_epi32(of[i], half), less);
+    for (int i = 0; i < 4; i++) of[i] = rt_fixed_bytes(of[i], alone, digits);
     for (int digit = 0; digit < digits; digit++)
-        _mm512_store_si512(to + digit * step, digits_of(of, digits - 1 - digit));
+        _mm512_store_si512(to + digit * step, rt_fixed_digit_of(of, digits - 1 - digit));
 }
 
 /* A row of floats or halves: its first number, and bytes from 16 of them to the next 16. */
@@ -273,30 +206,36 @@ WITH_FIXED_TILES ALWAYS __m512 numbers_at(const one_row *row, int64_t k, int dig
     return rt_load_lanes_16(from, rt_first_lanes_16(row->depth - k), halves);
 }
 
-WITH_FIXED_TILES ALWAYS __m512i sizes_of(__m512 numbers) {
-    return _mm512_and_si512((__m512i)numbers, _mm512_set1_epi32(0x7FFFFFFF));
+enum { VECTORS = RT_FIXED_DEPTH / 16, QUAD = 4 };
+
+/* The numbers of a row, `count` vectors of them. */
+WITH_FIXED_TILES ALWAYS void load_row(const one_row *row, int digits, int count, __m512 *numbers) {
+    _Pragma("GCC unroll 16") for (int i = 0; i < count; i++) numbers[i] = numbers_at(row, i * 16, digits);
 }
 
 /* As bits, of which those of what is not finite are the largest. */
-WITH_FIXED_TILES ALWAYS float row_largest(const one_row *row, int digits) {
-    __m512i most = _mm512_setzero_si512();
-    for (int64_t k = 0; k < row->depth; k += 16)
-        most = _mm512_max_epu32(most, sizes_of(numbers_at(row, k, digits)));
-    return float_of(_mm512_reduce_max_epu32(most));
+WITH_FIXED_TILES ALWAYS float largest_of(const __m512 *numbers, int count) {
+    __m512i most[QUAD];
+    _Pragma("GCC unroll 4") for (int i = 0; i < QUAD; i++) most[i] = rt_fixed_sizes(numbers[i]);
+    _Pragma("GCC unroll 16") for (int i = QUAD; i < count; i++) most[i % QUAD] =
+        _mm512_max_epu32(most[i % QUAD], rt_fixed_sizes(numbers[i]));
+    return rt_fixed_float_of(_mm512_reduce_max_epu32(
+        _mm512_max_epu32(_mm512_max_epu32(most[0], most[1]), _mm512_max_epu32(most[2], most[3]))));
 }
 
 /* Whether many numbers of a row are small beside the largest. */
-WITH_FIXED_TILES ALWAYS bool is_coarse(const one_row *row, float largest, int digits) {
-    const int bits = small_below(SMALL_BITS, digits);
+WITH_FIXED_TILES ALWAYS bool is_coarse(const __m512 *numbers, int count, int64_t depth, float largest,
+                                       int digits) {
+    const int bits = rt_fixed_small_below(SMALL_BITS, digits);
     const __m512i one = _mm512_set1_epi32(1),
-                  limit = _mm512_set1_epi32((int)bits_of(largest * power_of_two(-bits)));
-    __m512i small = _mm512_setzero_si512();
-    for (int64_t k = 0; k < row->depth; k += 16) {
+                  limit = _mm512_set1_epi32((int)rt_fixed_bits_of(largest * rt_fixed_power(-bits)));
+    int64_t small = 0;
+    _Pragma("GCC unroll 16") for (int i = 0; i < count; i++) {
         /* Zeros are none of them: less 1, they are the largest. */
-        const __m512i below = _mm512_sub_epi32(sizes_of(numbers_at(row, k, digits)), one);
-        small = _mm512_mask_add_epi32(small, _mm512_cmplt_epu32_mask(below, limit), small, one);
+        const __m512i below = _mm512_sub_epi32(rt_fixed_sizes(numbers[i]), one);
+        small += __builtin_popcount(_mm512_cmplt_epu32_mask(below, limit));
     }
-    return (int64_t)_mm512_reduce_add_epi32(small) * COARSE > row->depth;
+    return small * COARSE > depth;
 }
 
 static int64_t step_bytes(const rt_fixed_rows *rows) {
@@ -313,12 +252,6 @@ static void clear_rows(const rt_fixed_rows *rows) {
     for (int64_t i = rows->count; i < RT_FIXED_ROWS; i++) rows->scales[i] = 0;
 }
 
-/* What the integer next to a number leaves of it, as an integer. */
-WITH_FIXED_TILES ALWAYS __m512i rest_of(__m512 number, int digits) {
-    const __m512 nearest = _mm512_cvtepi32_ps(_mm512_cvtps_epi32(number));
-    return _mm512_cvtps_epi32((number - nearest) * _mm512_set1_ps(power_of_two(rest_bits(digits))));
-}
-
 /* The row with zeros for what is not finite, in `numbers`. */
 WITH_FIXED_TILES static one_row finite_row(const one_row *row, int digits, char *numbers) {
     enum { LANES = 16 };
@@ -332,46 +265,64 @@ WITH_FIXED_TILES static one_row finite_row(const one_row *row, int digits, char 
     return (one_row){numbers, plane, row->depth};
 }
 
-/* Digits and scales of the rows, or of what these leave of coarse ones: zeros of the others. Says what the digits lack. */
-WITH_FIXED_TILES ALWAYS int split(const rt_fixed_rows *rows, int digits, bool rests) {
+/* Digits and scale of row `i`, or, in parts from 1 on, of what these leave of a coarse one: zeros of others. `count` vectors hold it. Says what the
+ * digits lack. */
+WITH_FIXED_TILES ALWAYS int split_row(const rt_fixed_rows *rows, int64_t i, int digits, int part, int count) {
     const int64_t step = step_bytes(rows), bytes = number_bytes(digits);
-    char numbers[RT_FIXED_DEPTH * sizeof(float)];
+    one_row row = {(const char *)rows->from + i * rows->step * bytes, rows->plane * bytes, rows->depth};
+    char spare[RT_FIXED_DEPTH * sizeof(float)], *to = rows->to + i * RT_TILE_BYTES;
+    __m512 numbers[VECTORS];
     int lack = 0;
-    for (int64_t i = 0; i < rows->count; i++) {
-        one_row row = {(const char *)rows->from + i * rows->step * bytes, rows->plane * bytes, rows->depth};
-        float largest = row_largest(&row, digits);
-        if (isinf(largest)) { /* and there is no NaN, whose bits would be larger */
-            row = finite_row(&row, digits, numbers);
-            largest = row_largest(&row, digits);
-            lack |= RT_FIXED_INFINITE;
-        }
-        const fixed_scale scale = scale_of(largest, digits);
-        const bool coarse = scale.up > 0 && is_coarse(&row, largest, digits), all = !rests || coarse;
-        const __m512 up = _mm512_set1_ps(scale.up);
-        char *to = rows->to + i * RT_TILE_BYTES;
-        rows->scales[i] = !all ? 0 : rests ? scale.down * power_of_two(-rest_bits(digits)) : scale.down;
-        if (coarse) lack |= RT_FIXED_COARSE;
-        for (int64_t k = 0; k < rows->depth; k += RT_FIXED_STEP, to += step) {
-            __m512i of[4] = {0};
-            for (int j = 0; j < 4 && all; j++) {
-                const __m512 number = numbers_at(&row, k + 16 * j, digits) * up;
-                of[j] = rests ? rest_of(number, digits) : _mm512_cvtps_epi32(number);
-            }
-            leave_digits(of, to, rows->alone, digits);
-        }
+    load_row(&row, digits, count, numbers);
+    float largest = largest_of(numbers, count);
+    if (isinf(largest)) { /* and there is no NaN, whose bits would be larger */
+        row = finite_row(&row, digits, spare);
+        load_row(&row, digits, count, numbers);
+        largest = largest_of(numbers, count);
+        lack |= RT_FIXED_INFINITE;
     }
+    const rt_fixed_scale scale = rt_fixed_scale_of(largest, digits);
+    const bool coarse = scale.up > 0 && is_coarse(numbers, count, rows->depth, largest, digits),
+               all = part == 0 || coarse;
+    const __m512 up = _mm512_set1_ps(scale.up);
+    rows->scales[i] = all ? scale.down * rt_fixed_power(-part * RT_FIXED_REST_BITS) : 0;
+    if (coarse) lack |= RT_FIXED_COARSE;
+    _Pragma("GCC unroll 4") for (int k = 0; k < count; k += QUAD, to += step) {
+        __m512i of[QUAD] = {0};
+        _Pragma("GCC unroll 4") for (int j = 0; j < QUAD && all; j++) {
+            const __m512 number = numbers[k + j] * up;
+            of[j] = coarse ? rt_fixed_part(number, digits, part) : _mm512_cvtps_epi32(number);
+        }
+        leave_digits(of, to, rows->alone, digits);
+    }
+    return lack;
+}
+
+WITH_FIXED_TILES ALWAYS int split_count(const rt_fixed_rows *rows, int digits, int part, int count) {
+    int lack = 0;
+    for (int64_t i = 0; i < rows->count; i++) lack |= split_row(rows, i, digits, part, count);
+    return lack;
+}
+
+/* All rows. */
+WITH_FIXED_TILES ALWAYS int split(const rt_fixed_rows *rows, int digits, int part) {
+    const int64_t steps = (rows->depth + RT_FIXED_STEP - 1) / RT_FIXED_STEP;
+    const int lack = steps == 1   ? split_count(rows, digits, part, QUAD)
+                     : steps == 2 ? split_count(rows, digits, part, 2 * QUAD)
+                     : steps == 3 ? split_count(rows, digits, part, 3 * QUAD)
+                                  : split_count(rows, digits, part, VECTORS);
     clear_rows(rows);
     return lack;
 }
 
 WITH_FIXED_TILES int rt_fixed_split_rows(const rt_fixed_rows *rows) {
-    return rows->digits == RT_FIXED_DIGITS ? split(rows, RT_FIXED_DIGITS, false)
-                                           : split(rows, RT_FIXED_HALF_DIGITS, false);
+    return rows->digits == RT_FIXED_DIGITS ? split(rows, RT_FIXED_DIGITS, 0)
+                                           : split(rows, RT_FIXED_HALF_DIGITS, 0);
 }
 
-WITH_FIXED_TILES void rt_fixed_split_rest(const rt_fixed_rows *rows) {
-    if (rows->digits == RT_FIXED_DIGITS) (void)split(rows, RT_FIXED_DIGITS, true);
-    else (void)split(rows, RT_FIXED_HALF_DIGITS, true);
+WITH_FIXED_TILES void rt_fixed_split_rest(const rt_fixed_rows *rows, int part) {
+    if (rows->digits == RT_FIXED_DIGITS) (void)split(rows, RT_FIXED_DIGITS, part);
+    else (void)split(rows, RT_FIXED_HALF_DIGITS, part);
 }
 
 /* ---- tiles --------------------------------------------------------------------------------------------- */
@@ -388,12 +339,24 @@ ALWAYS void ask_for(lines_ahead *ahead) {
     for (; ahead->next < end; ahead->next += RT_TILE_BYTES) __builtin_prefetch(ahead->next, 0, 2);
 }
 
+/* Digits of a tile of rows: those of step k begin at a + (steps ? steps[k] : k times those of a step that lie after each other). */
+typedef struct row_tile {
+    const char *a;
+    const int64_t *steps;
+    int64_t row, digit; /* bytes from one to the next */
+} row_tile;
+
+ALWAYS const char *step_of(const row_tile *rows, int64_t k, int digits) {
+    return rows->a + (rows->steps ? rows->steps[k] : k * digits * RT_FIXED_DIGIT_BYTES);
+}
+
 /* One tile of sums of each level, the highest first, in tiles 0 to 3. Columns are tiles 4 to 6, rows 7. */
-WITH_FIXED_TILES ALWAYS void multiply_floats(const char *a, const char *b, int64_t steps,
+WITH_FIXED_TILES ALWAYS void multiply_floats(const row_tile *rows, const char *b, int64_t steps, bool all,
                                              lines_ahead *ahead) {
     enum { DIGITS = RT_FIXED_DIGITS, ROW = DIGITS * RT_TILE_BYTES, BYTES = DIGITS * RT_FIXED_DIGIT_BYTES };
-    for (int64_t k = 0; k < steps; k++, a += BYTES, b += BYTES) {
-        _tile_loadd(7, a, RT_TILE_BYTES);
+    for (int64_t k = 0; k < steps; k++, b += BYTES) {
+        const char *a = step_of(rows, k, DIGITS);
+        _tile_loadd(7, a, rows->row);
         _tile_loadd(4, b, ROW);
         _tile_dpbssd(0, 7, 4);
         ask_for(ahead);
@@ -403,37 +366,42 @@ WITH_FIXED_TILES ALWAYS void multiply_floats(const char *a, const char *b, int64
         _tile_loadd(6, b + 2 * RT_TILE_BYTES, ROW);
         _tile_dpbssd(2, 7, 6);
         ask_for(ahead);
-        _tile_loadd(7, a + RT_FIXED_DIGIT_BYTES, RT_TILE_BYTES);
+        _tile_loadd(7, a + rows->digit, rows->row);
         _tile_dpbssd(1, 7, 4);
         ask_for(ahead);
         _tile_dpbssd(2, 7, 5);
         ask_for(ahead);
-        _tile_dpbssd(3, 7, 6);
-        ask_for(ahead);
-        _tile_loadd(7, a + 2 * RT_FIXED_DIGIT_BYTES, RT_TILE_BYTES);
+        if (all) {
+            _tile_dpbssd(3, 7, 6);
+            ask_for(ahead);
+        }
+        _tile_loadd(7, a + 2 * rows->digit, rows->row);
         _tile_dpbssd(2, 7, 4);
         ask_for(ahead);
-        _tile_dpbssd(3, 7, 5);
-        ask_for(ahead);
+        if (all) {
+            _tile_dpbssd(3, 7, 5);
+            ask_for(ahead);
+        }
     }
 }
 
-WITH_FIXED_TILES ALWAYS void multiply_halves(const char *a, const char *b, int64_t steps,
+WITH_FIXED_TILES ALWAYS void multiply_halves(const row_tile *rows, const char *b, int64_t steps,
                                              lines_ahead *ahead) {
     enum {
         DIGITS = RT_FIXED_HALF_DIGITS,
         ROW = DIGITS * RT_TILE_BYTES,
         BYTES = DIGITS * RT_FIXED_DIGIT_BYTES
     };
-    for (int64_t k = 0; k < steps; k++, a += BYTES, b += BYTES) {
-        _tile_loadd(7, a, RT_TILE_BYTES);
+    for (int64_t k = 0; k < steps; k++, b += BYTES) {
+        const char *a = step_of(rows, k, DIGITS);
+        _tile_loadd(7, a, rows->row);
         _tile_loadd(4, b, ROW);
         _tile_dpbssd(0, 7, 4);
         ask_for(ahead);
         _tile_loadd(5, b + RT_TILE_BYTES, ROW);
         _tile_dpbssd(1, 7, 5);
         ask_for(ahead);
-        _tile_loadd(7, a + RT_FIXED_DIGIT_BYTES, RT_TILE_BYTES);
+        _tile_loadd(7, a + rows->digit, rows->row);
         _tile_dpbssd(2, 7, 5);
         ask_for(ahead);
         _tile_dpbssd(1, 7, 4);
@@ -441,19 +409,19 @@ WITH_FIXED_TILES ALWAYS void multiply_halves(const char *a, const char *b, int64
     }
 }
 
-WITH_FIXED_TILES ALWAYS void multiply(const char *a, const char *b, int64_t steps, int digits,
+WITH_FIXED_TILES ALWAYS void multiply(const row_tile *rows, const char *b, int64_t steps, int products,
                                       lines_ahead *ahead, int32_t *sums) {
     enum { LEVEL = RT_FIXED_ROWS * RT_FIXED_COLUMNS };
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
-    _tile_zero(3);
-    if (digits == RT_FIXED_DIGITS) multiply_floats(a, b, steps, ahead);
-    else multiply_halves(a, b, steps, ahead);
+    if (products == RT_FIXED_PRODUCTS) _tile_zero(3);
+    if (products == RT_FIXED_HALF_PRODUCTS) multiply_halves(rows, b, steps, ahead);
+    else multiply_floats(rows, b, steps, products == RT_FIXED_PRODUCTS, ahead);
     _tile_stored(0, sums, RT_TILE_BYTES);
     _tile_stored(1, sums + LEVEL, RT_TILE_BYTES);
     _tile_stored(2, sums + 2 * LEVEL, RT_TILE_BYTES);
-    if (digits == RT_FIXED_DIGITS) _tile_stored(3, sums + 3 * LEVEL, RT_TILE_BYTES);
+    if (products == RT_FIXED_PRODUCTS) _tile_stored(3, sums + 3 * LEVEL, RT_TILE_BYTES);
 }
 
 /* The sums of three levels and more below them, the highest first, as one float each. */
@@ -467,7 +435,7 @@ WITH_FIXED_TILES ALWAYS __m512 sum_of_three(__m512i first, __m512i second, __m51
     return add_levels(first, second, _mm512_cvtepi32_ps(third));
 }
 
-WITH_FIXED_TILES ALWAYS __m512 sum_of(__m512i first, __m512i second, __m512i third, __m512i fourth) {
+WITH_FIXED_TILES ALWAYS __m512 sum_of_four(__m512i first, __m512i second, __m512i third, __m512i fourth) {
     const __m512 digit = _mm512_set1_ps(1.0f / 256);
     return add_levels(first, second,
                       _mm512_fmadd_ps(_mm512_cvtepi32_ps(fourth), digit, _mm512_cvtepi32_ps(third)));
@@ -483,30 +451,30 @@ typedef struct left_sums {
     int64_t row, column;
 } left_sums;
 
-WITH_FIXED_TILES ALWAYS __m512 row_of_sums(const int32_t *sums, int digits) {
+WITH_FIXED_TILES ALWAYS __m512 row_of_sums(const int32_t *sums, int products) {
     enum { LEVEL = RT_FIXED_ROWS * RT_FIXED_COLUMNS };
-    if (digits == RT_FIXED_HALF_DIGITS)
-        return sum_of_three(_mm512_load_si512(sums), _mm512_load_si512(sums + LEVEL),
-                            _mm512_load_si512(sums + 2 * LEVEL));
-    return sum_of(_mm512_load_si512(sums), _mm512_load_si512(sums + LEVEL),
-                  _mm512_load_si512(sums + 2 * LEVEL), _mm512_load_si512(sums + 3 * LEVEL));
+    const __m512i first = _mm512_load_si512(sums), second = _mm512_load_si512(sums + LEVEL),
+                  third = _mm512_load_si512(sums + 2 * LEVEL);
+    if (products != RT_FIXED_PRODUCTS) return sum_of_three(first, second, third);
+    return sum_of_four(first, second, third, _mm512_load_si512(sums + 3 * LEVEL));
 }
 
 /* To `c`. */
-WITH_FIXED_TILES ALWAYS void leave_sums(const rt_fixed_tiles *of, const left_sums *left, int digits) {
-    const float *a_scales = of->a_scales + left->row * RT_FIXED_ROWS;
-    const __m512 columns = _mm512_loadu_ps(of->b_scales + left->column * RT_FIXED_COLUMNS);
+WITH_FIXED_TILES ALWAYS void leave_sums(const rt_fixed_tiles *of, const left_sums *left, int products) {
+    const float *a_scales = of->a_scales ? of->a_scales + left->row * RT_FIXED_ROWS : NULL;
+    const __m512 columns = a_scales ? _mm512_loadu_ps(of->b_scales + left->column * RT_FIXED_COLUMNS)
+                                    : _mm512_set1_ps(1);
     const int32_t *sums = left->sums;
-    float *c = of->c + left->row * RT_FIXED_ROWS * RT_FIXED_PAIR + left->column * RT_FIXED_COLUMNS;
-    for (int64_t i = 0; i < of->rows; i++, sums += RT_FIXED_COLUMNS, c += RT_FIXED_PAIR)
-        leave(row_of_sums(sums, digits), columns * _mm512_set1_ps(a_scales[i]), c, of->add);
+    float *c = of->c + left->row * of->c_tile + left->column * RT_FIXED_COLUMNS;
+    for (int64_t i = 0; i < of->rows; i++, sums += RT_FIXED_COLUMNS, c += of->c_row)
+        leave(row_of_sums(sums, products), columns * _mm512_set1_ps(a_scales ? a_scales[i] : 1), c, of->add);
 }
 
 /* To the result. */
-WITH_FIXED_TILES ALWAYS void leave_result(const rt_fixed_tiles *of, const left_sums *left, int digits) {
+WITH_FIXED_TILES ALWAYS void leave_result(const rt_fixed_tiles *of, const left_sums *left, int products) {
     const rt_fixed_result *to = of->result;
-    const bool halves = digits != RT_FIXED_DIGITS;
-    const int64_t bytes = number_bytes(digits);
+    const bool halves = products == RT_FIXED_HALF_PRODUCTS;
+    const int64_t bytes = number_bytes(digits_of(products));
     const float *a_scales = of->a_scales + left->row * RT_FIXED_ROWS;
     const int64_t first = left->row * of->rows, column = left->column * RT_FIXED_COLUMNS,
                   at = (first * to->row + left->column * to->beside) * bytes;
@@ -515,13 +483,13 @@ WITH_FIXED_TILES ALWAYS void leave_result(const rt_fixed_tiles *of, const left_s
     const __m512 columns = _mm512_loadu_ps(of->b_scales + column),
                  bias = to->bias ? rt_load_lanes_16((const char *)to->bias + column * bytes, there, halves)
                                  : _mm512_setzero_ps();
-    const float *c = of->c + left->row * RT_FIXED_ROWS * RT_FIXED_PAIR + column;
+    const float *c = of->c + left->row * of->c_tile + column;
     const char *residual = to->residual;
     const int32_t *sums = left->sums;
     char *y = (char *)to->y + at;
     if (residual) residual += at;
-    for (int64_t i = 0; i < rows; i++, sums += RT_FIXED_COLUMNS, c += RT_FIXED_PAIR, y += to->row * bytes) {
-        const __m512 part = row_of_sums(sums, digits), scale = columns * _mm512_set1_ps(a_scales[i]);
+    for (int64_t i = 0; i < rows; i++, sums += RT_FIXED_COLUMNS, c += of->c_row, y += to->row * bytes) {
+        const __m512 part = row_of_sums(sums, products), scale = columns * _mm512_set1_ps(a_scales[i]);
         __m512 sum = part * scale;
         if (of->add) sum = _mm512_fmadd_ps(part, scale, _mm512_load_ps(c));
         if (to->bias) sum = sum + bias;
@@ -531,10 +499,10 @@ WITH_FIXED_TILES ALWAYS void leave_result(const rt_fixed_tiles *of, const left_s
     }
 }
 
-WITH_FIXED_TILES ALWAYS void multiply_all(const rt_fixed_tiles *of, int digits) {
+WITH_FIXED_TILES ALWAYS void multiply_all(const rt_fixed_tiles *of, int products) {
     lines_ahead ahead = {
         .next = of->next, .end = of->next + of->lines * RT_TILE_BYTES, .bytes = of->each * RT_TILE_BYTES};
-    const int64_t bytes = of->steps * rt_fixed_tile_bytes(digits), columns = of->wide ? 2 : 1;
+    const int64_t bytes = of->steps * rt_fixed_tile_bytes(digits_of(products)), columns = of->wide ? 2 : 1;
     left_sums before = {0};
     rt_tiles_settle();
     for (int64_t i = 0; i <= of->count * columns; i++) {
@@ -543,21 +511,22 @@ WITH_FIXED_TILES ALWAYS void multiply_all(const rt_fixed_tiles *of, int digits) 
                                                                  : of->sums,
                                .row = i / columns,
                                .column = i % columns};
-        if (now.sums)
-            multiply(of->a + now.row * bytes, of->b + now.column * bytes, of->steps, digits, &ahead,
-                     now.sums);
+        const row_tile rows = {of->a + now.row * of->places.tile, of->places.steps, of->places.row,
+                               of->places.digit};
+        if (now.sums) multiply(&rows, of->b + now.column * bytes, of->steps, products, &ahead, now.sums);
         rt_tiles_settle();
         /* Those of the tile before: what tiles have just stored cannot be read for a while. */
-        if (before.sums && of->result) leave_result(of, &before, digits);
-        else if (before.sums) leave_sums(of, &before, digits);
+        if (before.sums && of->result) leave_result(of, &before, products);
+        else if (before.sums) leave_sums(of, &before, products);
         before = now;
     }
     rt_tiles_settle();
 }
 
 WITH_FIXED_TILES void rt_fixed_multiply(const rt_fixed_tiles *of) {
-    if (of->digits == RT_FIXED_DIGITS) multiply_all(of, RT_FIXED_DIGITS);
-    else multiply_all(of, RT_FIXED_HALF_DIGITS);
+    if (of->products == RT_FIXED_PRODUCTS) multiply_all(of, RT_FIXED_PRODUCTS);
+    else if (of->products == RT_FIXED_FEWER_PRODUCTS) multiply_all(of, RT_FIXED_FEWER_PRODUCTS);
+    else multiply_all(of, RT_FIXED_HALF_PRODUCTS);
 }
 
 /* ---- one row ------------------------------------------------------------------------------------------- */
@@ -574,8 +543,8 @@ WITH_FIXED_ROW ALWAYS void add_quads(__m512i *sum, __m512i a, __m512i b) {
     __asm__("vpdpbusd %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b));
 }
 
-/* Eight products of four digits of a row each and those of 16 columns. Asks for those of the next step. */
-WITH_FIXED_ROW ALWAYS void add_float_products(__m512i *sums, const __m512i *a, const char *b) {
+/* Eight or six products of four digits of a row each and those of 16 columns. Asks for those of the next step. */
+WITH_FIXED_ROW ALWAYS void add_float_products(__m512i *sums, const __m512i *a, const char *b, bool all) {
     enum { DIGIT = RT_TILE_BYTES, STEP = RT_FIXED_DIGITS * RT_FIXED_DIGIT_BYTES };
     const __m512i first = read_once(b), second = read_once(b + DIGIT), third = read_once(b + 2 * DIGIT);
     const uintptr_t next = (uintptr_t)b + STEP;
@@ -588,8 +557,10 @@ WITH_FIXED_ROW ALWAYS void add_float_products(__m512i *sums, const __m512i *a, c
     add_quads(&sums[4], a[1], second);
     add_quads(&sums[5], a[2], first);
     __builtin_prefetch((const void *)(next + 2 * DIGIT), 0, 3);
-    add_quads(&sums[6], a[1], third);
-    add_quads(&sums[7], a[2], second);
+    if (all) {
+        add_quads(&sums[6], a[1], third);
+        add_quads(&sums[7], a[2], second);
+    }
 }
 
 /* Four of halves. */
@@ -606,26 +577,30 @@ WITH_FIXED_ROW ALWAYS void add_half_products(__m512i *sums, const __m512i *a, co
 }
 
 /* The sums as one float each: `more` are the sums of the digits of columns times 128, which the digits of the row have too much. */
-WITH_FIXED_ROW ALWAYS __m512 row_sum(const __m512i *sums, const int32_t *more, int digits) {
+WITH_FIXED_ROW ALWAYS __m512 row_sum(const __m512i *sums, const int32_t *more, int products) {
     const __m512i first = _mm512_loadu_si512(more), second = _mm512_loadu_si512(more + RT_FIXED_PAIR),
                   two = _mm512_add_epi32(first, second), highest = _mm512_sub_epi32(sums[0], first),
                   next = _mm512_sub_epi32(_mm512_add_epi32(sums[1], sums[2]), two);
-    if (digits == RT_FIXED_HALF_DIGITS) return sum_of_three(highest, next, _mm512_sub_epi32(sums[3], second));
-    const __m512i third = _mm512_loadu_si512(more + 2 * RT_FIXED_PAIR), end = _mm512_add_epi32(second, third);
-    return sum_of(highest, next,
-                  _mm512_sub_epi32(_mm512_add_epi32(_mm512_add_epi32(sums[3], sums[4]), sums[5]),
-                                   _mm512_add_epi32(two, third)),
-                  _mm512_sub_epi32(_mm512_add_epi32(sums[6], sums[7]), end));
+    if (products == RT_FIXED_HALF_PRODUCTS)
+        return sum_of_three(highest, next, _mm512_sub_epi32(sums[3], second));
+    const __m512i third = _mm512_loadu_si512(more + 2 * RT_FIXED_PAIR);
+    const __m512i low = _mm512_sub_epi32(_mm512_add_epi32(_mm512_add_epi32(sums[3], sums[4]), sums[5]),
+                                         _mm512_add_epi32(two, third));
+    if (products != RT_FIXED_PRODUCTS) return sum_of_three(highest, next, low);
+    return sum_of_four(
+        highest, next, low,
+        _mm512_sub_epi32(_mm512_add_epi32(sums[6], sums[7]), _mm512_add_epi32(second, third)));
 }
 
 WITH_FIXED_ROW ALWAYS void leave_row(const rt_fixed_tiles *of, const __m512i *sums, int64_t column,
-                                     int digits) {
+                                     int products) {
     const __m512 scale = _mm512_loadu_ps(of->b_scales + column) * _mm512_set1_ps(of->a_scales[0]);
-    leave(row_sum(sums, of->b_sums + column, digits), scale, of->c + column, of->add);
+    leave(row_sum(sums, of->b_sums + column, products), scale, of->c + column, of->add);
 }
 
-WITH_FIXED_ROW ALWAYS void multiply_row(const rt_fixed_tiles *of, int digits, bool wide) {
-    enum { QUADS = RT_FIXED_STEP / 4, MOST_PRODUCTS = 8 };
+WITH_FIXED_ROW ALWAYS void multiply_row(const rt_fixed_tiles *of, int products, bool wide) {
+    enum { QUADS = RT_FIXED_STEP / 4, MOST_PRODUCTS = RT_FIXED_PRODUCTS };
+    const int digits = digits_of(products);
     const int64_t bytes = rt_fixed_tile_bytes(digits), row = digits * RT_TILE_BYTES,
                   second = of->steps * bytes;
     const char *a = of->a, *b = of->b;
@@ -641,20 +616,24 @@ WITH_FIXED_ROW ALWAYS void multiply_row(const rt_fixed_tiles *of, int digits, bo
                 some[i] = _mm512_set1_epi32(four);
             }
             for (int i = 0; i < (wide ? 2 : 1); i++) {
-                if (digits == RT_FIXED_DIGITS) add_float_products(sums[i], some, b + i * second + quad * row);
-                else add_half_products(sums[i], some, b + i * second + quad * row);
+                const char *of_quad = b + i * second + quad * row;
+                if (products == RT_FIXED_HALF_PRODUCTS) add_half_products(sums[i], some, of_quad);
+                else add_float_products(sums[i], some, of_quad, products == RT_FIXED_PRODUCTS);
             }
         }
     }
-    leave_row(of, sums[0], 0, digits);
-    if (wide) leave_row(of, sums[1], RT_FIXED_COLUMNS, digits);
+    leave_row(of, sums[0], 0, products);
+    if (wide) leave_row(of, sums[1], RT_FIXED_COLUMNS, products);
 }
 
 WITH_FIXED_ROW void rt_fixed_multiply_row(const rt_fixed_tiles *of) {
-    if (of->digits == RT_FIXED_DIGITS && of->wide) multiply_row(of, RT_FIXED_DIGITS, true);
-    else if (of->digits == RT_FIXED_DIGITS) multiply_row(of, RT_FIXED_DIGITS, false);
-    else if (of->wide) multiply_row(of, RT_FIXED_HALF_DIGITS, true);
-    else multiply_row(of, RT_FIXED_HALF_DIGITS, false);
+    const bool wide = of->wide;
+    if (of->products == RT_FIXED_PRODUCTS && wide) multiply_row(of, RT_FIXED_PRODUCTS, true);
+    else if (of->products == RT_FIXED_PRODUCTS) multiply_row(of, RT_FIXED_PRODUCTS, false);
+    else if (of->products == RT_FIXED_FEWER_PRODUCTS && wide) multiply_row(of, RT_FIXED_FEWER_PRODUCTS, true);
+    else if (of->products == RT_FIXED_FEWER_PRODUCTS) multiply_row(of, RT_FIXED_FEWER_PRODUCTS, false);
+    else if (wide) multiply_row(of, RT_FIXED_HALF_PRODUCTS, true);
+    else multiply_row(of, RT_FIXED_HALF_PRODUCTS, false);
 }
 
 #else
@@ -674,8 +653,8 @@ int rt_fixed_split_rows(const rt_fixed_rows *rows) {
     return 0;
 }
 
-void rt_fixed_split_rest(const rt_fixed_rows *rows) {
-    (void)rows;
+void rt_fixed_split_rest(const rt_fixed_rows *rows, int part) {
+    (void)rows, (void)part;
 }
 
 void rt_fixed_multiply(const rt_fixed_tiles *tiles) {

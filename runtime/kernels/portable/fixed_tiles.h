@@ -8,11 +8,12 @@
  *     x w = 2^(e + f) (2^32 x2 w2 + 2^24 (x2 w1 + x1 w2) + 2^16 (x2 w0 + x1 w1 + x0 w2) + 2^8 (x1 w0 + x0 w1))
  *
  * without x0 w0, which is below the last bit. Sums of products of digits are exact, those of the four powers apart; each block gives one float, and sums
- * of blocks are floats. A number that is much smaller than the largest of its block has fewer bits. A block of a row with many such numbers is
- * `coarse`: what its 24 bits leave is a second block, of another power of two, which is multiplied too. Weights with many such numbers are not fit for
- * this form.
+ * of blocks are floats. What is below 2^16 is about as much as is lost when x and w become integers. Where many numbers are added, that is little beside
+ * what sums of floats lose, and it is left out. A number that is much smaller than the largest of its block has fewer bits. A block of a row with many such numbers is
+ * `coarse`: its numbers are the sum of 16 bits, 16 bits of what these leave, and 24 of what those leave, which are three blocks, of other powers of two,
+ * that are all multiplied. Weights with many such numbers are not fit for this form.
  *
- * Eight products of digits for one of floats, each of which goes 32 times as fast as with AVX-512. One row by itself is multiplied in vectors of bytes,
+ * Eight or six products of digits for one of floats, each of which goes 32 times as fast as with AVX-512. One row by itself is multiplied in vectors of bytes,
  * whose sums are the same.
  *
  * Halves (float16) are integers of 16 bits, hence two digits, all four products of which are made: what that leaves of them is small beside what is lost
@@ -23,7 +24,7 @@
  *
  * The source of the form: Ootomo, Ozaki and Yokota, "DGEMM on Integer Matrix Multiplication Unit", 2024.
  *
- * For fixed_bands.c.
+ * For fixed_bands.c and window_bands.c.
  */
 #ifndef OURO_FIXED_TILES_H
 #define OURO_FIXED_TILES_H
@@ -35,6 +36,11 @@ enum {
     RT_FIXED_DIGITS = 3, /* of floats; and of halves: */
     RT_FIXED_HALF_DIGITS = 2,
     RT_FIXED_LEVELS = 4, /* powers of two whose sums are kept apart, at most */
+    /* Products of digits for one of floats, and for one where many numbers are added; of halves: */
+    RT_FIXED_PRODUCTS = 8,
+    RT_FIXED_FEWER_PRODUCTS = 6,
+    RT_FIXED_HALF_PRODUCTS = 4,
+    RT_FIXED_MANY = 384, /* numbers that are added are many */
     RT_FIXED_STEP = 64,  /* numbers of a row that are multiplied in one step */
     RT_FIXED_STEPS = 4,  /* of a block, at most */
     RT_FIXED_DEPTH = RT_FIXED_STEPS * RT_FIXED_STEP,
@@ -55,9 +61,11 @@ static inline int64_t rt_fixed_row_bytes(int digits) {
     return (int64_t)digits * RT_FIXED_STEP;
 }
 
-/* Products of digits for one of numbers. */
-static inline int64_t rt_fixed_products(int digits) {
-    return digits == RT_FIXED_HALF_DIGITS ? 4 : 8;
+/* Products of digits for one of numbers, so many of which are added. */
+static inline int rt_fixed_products(int digits, int64_t count) {
+    return digits == RT_FIXED_HALF_DIGITS ? RT_FIXED_HALF_PRODUCTS
+           : count < RT_FIXED_MANY        ? RT_FIXED_PRODUCTS
+                                          : RT_FIXED_FEWER_PRODUCTS;
 }
 
 /* Whether this machine has such tiles; asks the system for leave to use them. Any thread. */
@@ -87,8 +95,12 @@ enum {
 };
 /* Digits and scales of the rows; says what these lack. */
 int rt_fixed_split_rows(const rt_fixed_rows *rows);
-/* The same of what that leaves of coarse rows; zeros of the others. */
-void rt_fixed_split_rest(const rt_fixed_rows *rows);
+/* What that leaves of coarse rows: so many parts, one after another. */
+static inline int rt_fixed_rests(int digits) {
+    return digits == RT_FIXED_HALF_DIGITS ? 1 : 2;
+}
+/* Digits and scales of part `part` of these, from 1 on; zeros of the other rows. */
+void rt_fixed_split_rest(const rt_fixed_rows *rows, int part);
 
 /* A block of some columns, as a model has them. */
 typedef struct rt_fixed_columns {
@@ -118,22 +130,32 @@ typedef struct rt_fixed_result {
     float low, high;
 } rt_fixed_result;
 
+/* Where the digits of rows lie, in bytes: */
+typedef struct rt_fixed_places {
+    int64_t row, digit; /* from one row, or one digit, to the next */
+    int64_t tile;       /* from one tile of rows to the next */
+    const int64_t *
+        steps; /* from the first row of a tile to where each step of it begins; NULL: tiles lie as rt_fixed_split_rows leaves them */
+} rt_fixed_places;
+
 /* C = A B, or C + A B: some tiles of rows, by one or two of columns, which lie after each other. */
 typedef struct rt_fixed_tiles {
-    int digits;
-    const char *a, *b;     /* digits: tiles of rows lie after each other */
-    const float *a_scales; /* RT_FIXED_ROWS of each tile */
+    int products;           /* see rt_fixed_products */
+    const char *a, *b;      /* digits */
+    rt_fixed_places places; /* of those of A */
+    const float *a_scales;  /* RT_FIXED_ROWS of each tile; NULL: nothing is multiplied by scales */
     const float *b_scales;
     const int32_t *b_sums;
-    int64_t count; /* of tiles of rows */
-    int64_t rows;  /* of a tile, as in rt_fixed_begin */
-    int64_t steps; /* of the block */
-    bool wide;     /* two tiles of columns */
-    float *c;      /* RT_FIXED_ROWS rows a tile, of RT_FIXED_PAIR numbers, aligned to 64 */
+    int64_t count;         /* of tiles of rows */
+    int64_t rows;          /* of a tile, as in rt_fixed_begin */
+    int64_t steps;         /* of the block */
+    bool wide;             /* two tiles of columns */
+    float *c;              /* sums, aligned to 64: */
+    int64_t c_row, c_tile; /* numbers from one row to the next; from one tile of rows to the next */
     bool add;
     const rt_fixed_result *result; /* C is left there instead, with all that is added; or NULL */
     int32_t *sums;                 /* memory for 2 * RT_FIXED_SUMS, aligned to 64 */
-    /* What is multiplied next, so many lines of a cache, which are asked for meanwhile, `each` at a time, rt_fixed_products times a step of each
+    /* What is multiplied next, so many lines of a cache, which are asked for meanwhile, `each` at a time, `products` times a step of each
      * tile by each. */
     const char *next;
     int64_t lines, each;

@@ -30,7 +30,7 @@ enum {
 /* ---- the machine --------------------------------------------------------------------------------------- */
 
 bool rt_byte_tiles_wanted(void) {
-    return __builtin_cpu_supports("avx512vnni") && rt_tiles_are_here(RT_TILES_OF_BYTES);
+    return __builtin_cpu_supports("avx512vnni") && rt_tiles_are_here();
 }
 
 /* ---- products ------------------------------------------------------------------------------------------ */

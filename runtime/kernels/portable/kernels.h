@@ -133,13 +133,12 @@ bool rt_accepts_layouts(const op_call *call, uint32_t count, bool zero_stays);
 /* Conv with fewer products, for more scratch and larger weights (winograd.c). */
 extern const rt_kernel rt_kernel_winograd;
 extern const rt_kernel rt_kernel_winograd_transforming; /* with weights that stay as small as they are */
-extern const rt_kernel rt_kernel_split_convolution; /* in tiles of bfloat16 parts (split_convolution.c) */
 
 /* MatMul and Gemm with a constant right matrix in panels (packed_product.c). */
 extern const rt_kernel rt_kernel_packed_product;
 extern const rt_kernel rt_kernel_fixed_convolution; /* the same of points (fixed_convolution.c) */
+extern const rt_kernel rt_kernel_window_convolution; /* and of windows (window_convolution.c) */
 extern const rt_kernel rt_kernel_fixed_product; /* in fixed point in tiles of bytes (fixed_product.c) */
-extern const rt_kernel rt_kernel_split_product; /* in tiles of bfloat16 parts (split_product.c) */
 extern const rt_kernel
     rt_kernel_compressed_product;               /* of few rows, weights in 28 bits (compressed_product.c) */
 extern const rt_kernel rt_kernel_packed_halves; /* of 16 bits (packed_halves.c) */
