@@ -215,46 +215,57 @@ double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *e
 
 /* On machines that have tiles of bytes (Sapphire Rapids and its successors), as measured in networks, with vectors at the rate that they have there. There
  * direct convolutions go at three quarters of the rate that `wide` says, in whose measure predictions are. */
+typedef struct fixed_rates {
+    double step, row; /* seconds of a step of a tile by a tile, with six products of digits; more of them for each row */
+    double sums;      /* of sums of digits that become floats, a tile of them */
+    double near,
+        far; /* bytes of weights a second that one thread reads from there, from the cache that all cores share */
+    double
+        waited; /* the part of the shorter of both, reading weights and all else, that the other does not hide */
+} fixed_rates;
+static const fixed_rates tiles = {.step = 14e-9,
+                                  .row = 1.5e-9,
+                                  .sums = 60e-9,
+                                  .near = 58e9,
+                                  .far = 21e9,
+                                  .waited = 0.87},
+                         one_row = {.step = 7e-9,
+                                    .row = 1.4e-9,
+                                    .sums = 120e-9,
+                                    .near = 150e9,
+                                    .far = 30e9,
+                                    .waited = 0.35}; /* in vectors */
 static const struct {
-    double step, row;  /* seconds of a step of a tile by a tile; more of them for each row */
-    double sums;       /* of sums of digits that become floats, a tile of them */
     double begin;      /* of a run */
     double split;      /* numbers a second that become digits */
     double left;       /* numbers of results a second */
+    double apart;      /* seconds of a number whose activation is computed apart, more than other kernels take */
     double near_bytes; /* that a near cache holds: of digits, of weights */
     double again;      /* times multiplying, where it does not hold the digits */
-    double near,
-        far; /* bytes of weights a second that one thread reads from there, from the cache that all cores share */
-    double distant; /* and from memory */
-    double
-        waited; /* the part of the shorter of both, reading weights and all else, that the other does not hide */
-    double vectors; /* products a second */
-} fixed = {.step = 14e-9,
-           .row = 1.5e-9,
-           .sums = 60e-9,
-           .begin = 1e-6,
+    double distant;    /* bytes of weights a second from memory */
+    double vectors;    /* products a second */
+} fixed = {.begin = 1e-6,
            .split = 4.2e9,
            .left = 18e9,
+           .apart = 0.35e-9,
            .near_bytes = 1200 << 10,
            .again = 1.2,
-           .near = 58e9,
-           .far = 21e9,
            .distant = 12e9,
-           .waited = 0.87,
            .vectors = 85e9};
 
 double rt_fixed_seconds(const rt_fixed_work *work, const rt_environment *environment) {
+    const fixed_rates *of = work->rows == 1 ? &one_row : &tiles;
     const double threads = environment->threads;
-    const double step = (fixed.step + work->rows * fixed.row) * work->products / RT_FIXED_FEWER_PRODUCTS,
-                 steps = work->steps * step + work->sums * fixed.sums,
+    const double step = (of->step + work->rows * of->row) * work->products / RT_FIXED_FEWER_PRODUCTS,
+                 steps = work->steps * step + work->sums * of->sums,
                  again = work->band_bytes > fixed.near_bytes ? fixed.again : 1;
-    const double computed =
-        (steps * again + work->split / fixed.split + work->left / fixed.left) / threads;
+    const double left = work->left * (1 / fixed.left + (work->apart ? fixed.apart : 0)),
+                 computed = (steps * again + work->split / fixed.split + left) / threads;
     const double rate = work->distant                           ? fixed.distant
-                        : work->weight_bytes > fixed.near_bytes ? fixed.far
-                                                                : fixed.near;
+                        : work->weight_bytes > fixed.near_bytes ? of->far
+                                                                : of->near;
     const double weights = work->bands * work->weight_bytes / rate / (work->shared ? 1 : threads);
-    return (fixed.begin + both(computed, weights, fixed.waited)) * fixed.vectors / wide.direct;
+    return (fixed.begin + both(computed, weights, of->waited)) * fixed.vectors / wide.direct;
 }
 
 /* The same of windows, fitted to 320 convolutions of networks. */
@@ -293,20 +304,15 @@ bool rt_fixed_weights_are_far(double bytes) {
     return bytes > fixed.near_bytes;
 }
 
-/* The same of products in vectors. */
-static const struct {
-    double near, far, waited;
-} packed = {.near = 150e9, .far = 30e9, .waited = 0.35};
-
 double rt_packed_product_seconds(double rows, double depth, double columns, double weight_bytes,
                                  const rt_environment *environment) {
     const rates *of = rates_of(environment);
     const double threads = environment->threads, computed = rows * depth * columns / of->direct / threads;
     /* Elsewhere there is nothing to choose between. */
     if (of != &wide || !rt_fixed_wanted()) return computed;
-    const double rate = rt_fixed_weights_are_far(weight_bytes) ? packed.far : packed.near,
+    const double rate = rt_fixed_weights_are_far(weight_bytes) ? one_row.far : one_row.near,
                  weights = weight_bytes / rate / threads * fixed.vectors / wide.direct;
-    return both(computed, weights, packed.waited);
+    return both(computed, weights, one_row.waited);
 }
 
 double rt_distant_seconds(double bytes, const rt_environment *environment) {

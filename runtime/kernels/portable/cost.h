@@ -52,6 +52,7 @@ typedef struct rt_fixed_work {
     double rows;         /* of a tile */
     double split;        /* numbers that become digits, of all threads */
     double left;         /* numbers of the result */
+    bool apart;          /* their activation is computed apart from all else */
     double band_bytes;   /* of digits that are in use at a time */
     double weight_bytes; /* which every band reads */
     double bands;        /* of a thread */
