@@ -140,7 +140,7 @@ static base_status refuse_attribute(const import_node *n, const char *name, int6
 /* Which keys lie between the bounds of their batch: the ends of all batches, then the beginnings, as [batch, keys] of ones and zeros. */
 static ir_value *between(const import_node *n, const attention *a, ir_value *bounds, int64_t batch) {
     const int64_t sizes[] = {batch, batch};
-    ir_value *parts[2], *keys = counted(n, a->k, import_rank_of(a->k) == 4 ? 2 : 1);
+    ir_value *parts[2] = {NULL, NULL}, *keys = counted(n, a->k, import_rank_of(a->k) == 4 ? 2 : 1);
     if (split(n, expr_cast(n, bounds, OP_INT64), 0, 2, sizes, parts) != BASE_OK) return NULL;
     ir_value *end = expr_axis(n, OP_UNSQUEEZE, parts[0], 1), *begin = expr_axis(n, OP_UNSQUEEZE, parts[1], 1);
     return expr_binary(n, OP_AND, expr_binary(n, OP_LESS, keys, end),
@@ -255,8 +255,8 @@ static base_status share_caches(const import_node *n, attention *a, ir_value *pa
                                 ir_value *past) {
     static const int64_t one = 1, two[] = {1, 1};
     if (!past_key || !past_value || import_rank_of(a->k) != 3 || import_rank_of(a->v) != 3)
-        return base_fail_unsupported(n->importer->report,
-                                     "past_sequence_length needs past keys and values, and new ones of rank 3");
+        return base_fail_unsupported(
+            n->importer->report, "past_sequence_length needs past keys and values, and new ones of rank 3");
     ir_value *rows = extent_of(n, a->k, 1), *first = expr_reshape(n, expr_cast(n, past, OP_INT64), 1, &one);
     ir_value *positions = expr_binary(n, OP_ADD, first, counted(n, a->k, 1));
     if (!rows || !positions) return import_memory(n);
@@ -334,9 +334,10 @@ static base_status unpack_decoder(const import_node *n, attention *a) {
     const int64_t size = keys && keys->type.shape.rank == 4 ? keys->type.shape.dims[3] : -1,
                   own = values && values->type.shape.rank == 4 ? values->type.shape.dims[3] : -1;
     if (a->k || a->v || size < 0 || own < 0)
-        return base_fail_unsupported(n->importer->report,
-                                     "needs keys and values of known rank, 3 or 4, or a packed query beside past keys "
-                                     "and values of known sizes");
+        return base_fail_unsupported(
+            n->importer->report,
+            "needs keys and values of known rank, 3 or 4, or a packed query beside past keys "
+            "and values of known sizes");
     int64_t sizes[3];
     if (!base_int64_multiply(size, a->heads, &sizes[0]) || !base_int64_multiply(own, a->heads, &sizes[2]))
         return base_fail(n->importer->report, BASE_INVALID,
@@ -428,61 +429,39 @@ base_status import_convert_ms_quantized_attention(import_node *n) {
     ir_value *projected = import_ms_integer_product_scaled(
         n, n->inputs[INPUT], n->inputs[WEIGHTS], expr_input(n, INPUT_ZERO), expr_input(n, WEIGHTS_ZERO),
         n->inputs[INPUT_SCALE], n->inputs[WEIGHTS_SCALE], n->inputs[BIAS]);
-    return attend_projected(n, projected, columns_of(n->inputs[WEIGHTS]), expr_input(n, MASK), expr_input(n, PAST),
-                            NULL);
+    return attend_projected(n, projected, columns_of(n->inputs[WEIGHTS]), expr_input(n, MASK),
+                            expr_input(n, PAST), NULL);
 }
 
 /* ---- rotary positions --------------------------------------------------------------------------------------- */
 
-/* Pairs of elements of x [batch, rows, heads, size] turned by angles [batch, rows, 1, half]: element i with i + half, or with
- * `interleaved` elements 2 i and 2 i + 1. What is after the pairs stays. */
-static base_status rotate(const import_node *n, ir_value **x, ir_value *cosine, ir_value *sine,
-                          bool interleaved) {
-    const int64_t half = cosine->type.shape.dims[3], size = (*x)->type.shape.dims[3];
-    if (half < 0 || size < 0 || size < 2 * half)
-        return base_fail_unsupported(
-            n->importer->report, "rotary positions need a known head size, at least twice the angles' %lld",
-            (long long)half);
-    const int64_t rest = size - 2 * half, sizes[] = {half, half, rest}, outer[] = {2 * half, rest};
-    ir_value *parts[3] = {NULL, NULL, NULL}, *tail[2] = {*x, NULL};
-    base_status status = BASE_OK;
-    if (interleaved) {
-        const int64_t pairs[] = {0, 0, 0, half, 2};
-        if (rest) status = split(n, *x, 3, 2, outer, tail);
-        if (status != BASE_OK) return status;
-        ir_value *apart_again = expr_reshape(n, tail[0], 5, pairs);
-        parts[0] = element(n, apart_again, 4, 0);
-        parts[1] = element(n, apart_again, 4, 1);
-    } else {
-        status = split(n, *x, 3, rest ? 3 : 2, sizes, parts);
-        if (status != BASE_OK) return status;
-        tail[1] = parts[2];
-    }
-    ir_value *turned[3] = {expr_binary(n, OP_SUB, expr_binary(n, OP_MUL, parts[0], cosine),
-                                       expr_binary(n, OP_MUL, parts[1], sine)),
-                           expr_binary(n, OP_ADD, expr_binary(n, OP_MUL, parts[1], cosine),
-                                       expr_binary(n, OP_MUL, parts[0], sine)),
-                           tail[1]};
-    if (interleaved) {
-        const int64_t flat[] = {0, 0, 0, 2 * half};
-        for (int i = 0; i < 2; i++) turned[i] = expr_axis(n, OP_UNSQUEEZE, turned[i], 4);
-        turned[0] = expr_reshape(n, expr_with_integer(n, OP_CONCAT, "axis", 4, 2, turned), 4, flat);
-        turned[1] = tail[1];
-        *x = rest ? expr_with_integer(n, OP_CONCAT, "axis", 3, 2, turned) : turned[0];
-    } else {
-        *x = expr_with_integer(n, OP_CONCAT, "axis", 3, rest ? 3 : 2, turned);
-    }
+/* x, [batch, rows, heads * size] or [batch, heads, rows, size], turned by the angles of two caches at positions [batch, rows]. */
+static base_status rotate(const import_node *n, ir_value **x, int64_t heads, ir_value *cosine, ir_value *sine,
+                          ir_value *positions, bool interleaved) {
+    const int64_t half = import_rank_of(cosine) == 2 ? cosine->type.shape.dims[1] : OP_DIM_UNKNOWN;
+    op_attributes attributes = NONE;
+    ir_value *inputs[] = {*x, cosine, sine, positions};
+    if (half < 0)
+        return base_fail_unsupported(n->importer->report, "rotary positions need a known number of angles");
+    if (!positions || !import_attributes_add_integer(n, &attributes, "interleaved", interleaved) ||
+        !import_attributes_add_integer(n, &attributes, "rotary_embedding_dim", 2 * half) ||
+        (import_rank_of(*x) == 3 && !import_attributes_add_integer(n, &attributes, "num_heads", heads)))
+        return import_memory(n);
+    *x = import_make(n, OP_ROTARY_EMBEDDING, attributes, 4, inputs);
     return *x ? BASE_OK : import_memory(n);
 }
 
-/* Rows of a cache of angles at positions [batch, rows], as [batch, rows, 1, half]. */
-static ir_value *angles(const import_node *n, ir_value *cache, ir_value *positions) {
-    return expr_axis(n, OP_UNSQUEEZE, expr_binary(n, OP_GATHER, cache, positions), 2);
+/* From the first position of all, [1], those of each row of x, whose rows are along `axis`. */
+static ir_value *positions_from(const import_node *n, ir_value *first, ir_value *x, int64_t axis) {
+    ir_value *extents[] = {extent_of(n, x, 0), extent_of(n, x, axis)};
+    ir_value *rows = expr_binary(n, OP_ADD, first, counted(n, x, axis));
+    if (!rows || !extents[0] || !extents[1]) return NULL;
+    ir_value *inputs[] = {rows, expr_with_integer(n, OP_CONCAT, "axis", 0, 2, extents)};
+    return inputs[1] ? import_make(n, OP_EXPAND, NONE, 2, inputs) : NULL;
 }
 
 /* RotaryEmbedding: [batch, rows, heads * size] or [batch, heads, rows, size]; positions of each row, or the first alone. */
 base_status import_convert_ms_rotary_embedding(import_node *n) {
-    static const int64_t order[] = {0, 2, 1, 3};
     ir_value *x = n->inputs[0], *positions = n->inputs[1];
     const int32_t rank = import_rank_of(x);
     int64_t heads = import_integer(n, "num_heads", 0);
@@ -501,16 +480,10 @@ base_status import_convert_ms_rotary_embedding(import_node *n) {
     if (rank == 3 && heads < 1)
         return base_fail_unsupported(n->importer->report,
                                      "needs num_heads, or known sizes of input and angles");
-    if (import_rank_of(positions) == 1) { /* the first: the others follow */
-        ir_value *steps = expr_axis(n, OP_UNSQUEEZE, counted(n, x, rank == 3 ? 1 : 2), 0);
-        positions = expr_binary(n, OP_ADD, expr_axis(n, OP_UNSQUEEZE, positions, 1), steps);
-    }
-    ir_value *apart_x = rank == 3 ? apart(n, x, heads) : expr_transpose(n, x, 4, order);
-    ir_value *cosine = angles(n, n->inputs[2], positions), *sine = angles(n, n->inputs[3], positions);
-    if (!apart_x || !cosine || !sine) return import_memory(n);
-    status = rotate(n, &apart_x, cosine, sine, import_integer(n, "interleaved", 0) == 1);
-    if (status != BASE_OK) return status;
-    return expr_finish(n, rank == 3 ? together(n, apart_x) : expr_transpose(n, apart_x, 4, order));
+    if (import_rank_of(positions) == 1) positions = positions_from(n, positions, x, rank == 3 ? 1 : 2);
+    status =
+        rotate(n, &x, heads, n->inputs[2], n->inputs[3], positions, import_integer(n, "interleaved", 0) == 1);
+    return status == BASE_OK ? expr_finish(n, x) : status;
 }
 
 /* ---- GroupQueryAttention ------------------------------------------------------------------------------------ */
@@ -553,7 +526,7 @@ static ir_value *sinks_of(const import_node *n, int64_t heads) {
     return inputs[0] && inputs[1] ? import_make(n, OP_EXPAND, NONE, 2, inputs) : NULL;
 }
 
-/* Queries, keys and values as [batch, rows, heads, size], of a packed query too. */
+/* Queries, keys and values as [batch, rows, heads * size], of a packed query too. */
 static base_status unpack_groups(const import_node *n, attention *a) {
     ir_value *parts[3] = {n->inputs[G_QUERY], expr_input(n, G_KEY), expr_input(n, G_VALUE)};
     if (import_rank_of(parts[0]) != 3)
@@ -568,10 +541,21 @@ static base_status unpack_groups(const import_node *n, attention *a) {
         base_status status = split(n, parts[0], 2, 3, sizes, parts);
         if (status != BASE_OK) return status;
     }
-    a->q = apart(n, parts[0], a->heads);
-    a->k = apart(n, parts[1], a->shared);
-    a->v = apart(n, parts[2], a->shared);
-    return a->q && a->k && a->v ? BASE_OK : import_memory(n);
+    a->q = parts[0];
+    a->k = parts[1];
+    a->v = parts[2];
+    return BASE_OK;
+}
+
+/* Queries and keys turned by the angles of their positions. */
+static base_status rotate_groups(const import_node *n, attention *a, ir_value *positions) {
+    ir_value *cosine = expr_input(n, G_COSINE), *sine = expr_input(n, G_SINE);
+    const bool interleaved = import_integer(n, "rotary_interleaved", 0) == 1;
+    if (!cosine || !sine)
+        return base_fail(n->importer->report, BASE_INVALID, "do_rotary needs cos_cache and sin_cache");
+    if (expr_input(n, G_POSITIONS)) positions = expr_input(n, G_POSITIONS);
+    base_status status = rotate(n, &a->q, a->heads, cosine, sine, positions, interleaved);
+    return status == BASE_OK ? rotate(n, &a->k, a->shared, cosine, sine, positions, interleaved) : status;
 }
 
 static base_status check_groups(const import_node *n, attention *a) {
@@ -591,7 +575,7 @@ static base_status check_groups(const import_node *n, attention *a) {
 }
 
 base_status import_convert_ms_group_query_attention(import_node *n) {
-    static const int64_t order[] = {0, 2, 1, 3}, all = -1;
+    static const int64_t all = -1;
     attention a = {.causal = true};
     ir_value *past = expr_input(n, G_PAST_KEY);
     base_status status = check_groups(n, &a);
@@ -605,21 +589,11 @@ base_status import_convert_ms_group_query_attention(import_node *n) {
     ir_value *positions = expr_binary(n, OP_ADD, expr_axis(n, OP_UNSQUEEZE, a.offsets, 1),
                                       expr_axis(n, OP_UNSQUEEZE, counted(n, n->inputs[G_QUERY], 1), 0));
     if (!positions) return import_memory(n);
-    if (import_integer(n, "do_rotary", 0) != 0) {
-        if (!expr_input(n, G_COSINE) || !expr_input(n, G_SINE))
-            return base_fail(n->importer->report, BASE_INVALID, "do_rotary needs cos_cache and sin_cache");
-        ir_value *where = expr_input(n, G_POSITIONS) ? expr_input(n, G_POSITIONS) : positions;
-        ir_value *cosine = angles(n, expr_input(n, G_COSINE), where),
-                 *sine = angles(n, expr_input(n, G_SINE), where);
-        const bool interleaved = import_integer(n, "rotary_interleaved", 0) == 1;
-        status = cosine && sine ? rotate(n, &a.q, cosine, sine, interleaved) : import_memory(n);
-        if (status == BASE_OK) status = rotate(n, &a.k, cosine, sine, interleaved);
-        if (status != BASE_OK) return status;
-    }
+    if (import_integer(n, "do_rotary", 0) != 0) status = rotate_groups(n, &a, positions);
+    if (status != BASE_OK) return status;
     const bool shared = is_shared(n, past, 1);
-    a.q = together(n, a.q);
-    a.k = cached(n, past, expr_transpose(n, a.k, 4, order), positions, shared);
-    a.v = cached(n, expr_input(n, G_PAST_VALUE), expr_transpose(n, a.v, 4, order), positions, shared);
+    a.k = cached(n, past, by_head(n, a.k, a.shared), positions, shared);
+    a.v = cached(n, expr_input(n, G_PAST_VALUE), by_head(n, a.v, a.shared), positions, shared);
     a.mask = expr_input(n, G_ADDED);
     a.sinks = sinks_of(n, a.heads);
     if (import_integer(n, "smooth_softmax", 0) > 0 && !a.sinks) return import_memory(n);

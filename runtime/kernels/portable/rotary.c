@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum { X, COSINES, SINES, POSITIONS };
+enum { PAIRS = 64 }; /* of 16-bit numbers, as floats at once */
 
 typedef struct rotary_state {
     op_dtype dtype;
@@ -40,8 +41,31 @@ RT_CLONES static void turn_pairs(const float *x, const float *cosines, const flo
     }
 }
 
-/* The other types, one pair at a time: in double, rounded once. */
-static void turn_any(const rotary_job *job, int64_t at, int64_t angle) {
+/* The same of 16-bit numbers, some pairs at a time: as floats, rounded once. */
+static void turn_16_bits(const rotary_job *job, int64_t at, int64_t angle) {
+    const rotary_state *s = job->state;
+    const op_dtype dtype = s->dtype;
+    const uint16_t *x = job->inputs[X].data, *cosines = job->inputs[COSINES].data,
+                   *sines = job->inputs[SINES].data;
+    uint16_t *y = job->y;
+    _Alignas(RT_ALIGNMENT) float from[2 * PAIRS], to[2 * PAIRS], cosine[PAIRS], sine[PAIRS];
+    for (int64_t i = 0; i < s->half; i += PAIRS) {
+        const int64_t some = s->half - i < PAIRS ? s->half - i : PAIRS;
+        /* Pairs are read and written as two runs, or as one of twice the length. */
+        const int64_t first = at + (s->interleaved ? 2 * i : i),
+                      second = first + (s->interleaved ? some : s->half);
+        rt_half_load(dtype, from, x + first, some);
+        rt_half_load(dtype, from + some, x + second, some);
+        rt_half_load(dtype, cosine, cosines + angle + i, some);
+        rt_half_load(dtype, sine, sines + angle + i, some);
+        (s->interleaved ? turn_pairs : turn_halves)(from, cosine, sine, some, to);
+        rt_half_store(dtype, y + first, to, some);
+        rt_half_store(dtype, y + second, to + some, some);
+    }
+}
+
+/* Doubles, one pair at a time. */
+static void turn_doubles(const rotary_job *job, int64_t at, int64_t angle) {
     const rotary_state *s = job->state;
     const void *x = job->inputs[X].data;
     for (int64_t i = 0; i < s->half; i++) {
@@ -70,8 +94,10 @@ static void turn(void *context, int64_t begin, int64_t end) {
                         *c = (const float *)job->inputs[COSINES].data + angle;
             const float *sine = (const float *)job->inputs[SINES].data + angle;
             (s->interleaved ? turn_pairs : turn_halves)(x, c, sine, s->half, (float *)job->y + at);
+        } else if (rt_is_half(s->dtype)) {
+            turn_16_bits(job, at, angle);
         } else {
-            turn_any(job, at, angle);
+            turn_doubles(job, at, angle);
         }
         if (job->y == job->inputs[X].data || 2 * s->half == s->size) continue;
         memcpy((char *)job->y + (size_t)(at + 2 * s->half) * element,

@@ -23,11 +23,11 @@ static void run_in_place(application *app, const char *kernel) {
 /* ---- RotaryEmbedding ----------------------------------------------------------------------------------- */
 
 static void begin_rotary(application *app, op_dtype dtype, bool flat, bool interleaved, bool positions,
-                         int64_t turned, uint64_t *seed) {
-    const int64_t pairs = turned ? turned / 2 : 5;
+                         int64_t size, int64_t turned, uint64_t *seed) {
+    const int64_t pairs = turned ? turned / 2 : size / 2;
     application_init(app, OP_ROTARY_EMBEDDING);
-    if (flat) application_random(app, dtype, 3, DIMS(2, 3, 4 * 10), seed);
-    else application_random(app, dtype, 4, DIMS(2, 4, 3, 10), seed);
+    if (flat) application_random(app, dtype, 3, DIMS(2, 3, 4 * size), seed);
+    else application_random(app, dtype, 4, DIMS(2, 4, 3, size), seed);
     for (int i = 0; i < 2; i++) {
         if (positions) application_random(app, dtype, 2, DIMS(7, pairs), seed);
         else application_random(app, dtype, 3, DIMS(2, 3, pairs), seed);
@@ -45,24 +45,26 @@ static void begin_rotary(application *app, op_dtype dtype, bool flat, bool inter
 static void test_rotary(void **state) {
     (void)state;
     static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT16, OP_BFLOAT16, OP_DOUBLE};
-    for (uint64_t round = 0; round < 64; round++) {
+    for (uint64_t round = 0; round < 128; round++) {
         const op_dtype dtype = dtypes[round % 4];
         const bool flat = round & 4, interleaved = round & 8, positions = round & 16;
-        const int64_t turned = round & 32 ? 6 : 0, pairs = turned ? 3 : 5;
+        /* Long heads are turned some pairs at a time. */
+        const int64_t size = round & 64 ? 300 : 10;
+        const int64_t turned = round & 32 ? size - 4 : 0, pairs = turned ? turned / 2 : size / 2;
         uint64_t seed = round + 1, again = round + 1;
         application apart, over;
-        begin_rotary(&apart, dtype, flat, interleaved, positions, turned, &seed);
-        begin_rotary(&over, dtype, flat, interleaved, positions, turned, &again);
+        begin_rotary(&apart, dtype, flat, interleaved, positions, size, turned, &seed);
+        begin_rotary(&over, dtype, flat, interleaved, positions, size, turned, &again);
         application_run(&apart, "portable.rotary_embedding", 1);
         run_in_place(&over, "portable.rotary_embedding");
         assert_memory_equal(apart.outputs[0].data, over.inputs[0].data, over.inputs[0].bytes);
         for (int64_t b = 0; b < 2; b++) {
             for (int64_t h = 0; h < 4; h++) {
                 for (int64_t s = 0; s < 3; s++) {
-                    const int64_t at = flat ? ((b * 3 + s) * 4 + h) * 10 : ((b * 4 + h) * 3 + s) * 10;
+                    const int64_t at = flat ? ((b * 3 + s) * 4 + h) * size : ((b * 4 + h) * 3 + s) * size;
                     const int64_t angle =
                         (positions ? ((const int64_t *)apart.inputs[3].data)[b * 3 + s] : b * 3 + s) * pairs;
-                    for (int64_t e = 0; e < 10; e++) {
+                    for (int64_t e = 0; e < size; e++) {
                         const double x = application_element(&apart.inputs[0], at + e);
                         double want = x;
                         if (e < 2 * pairs) {
