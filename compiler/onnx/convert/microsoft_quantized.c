@@ -93,9 +93,11 @@ base_status import_convert_ms_qlinear_concat(import_node *n) {
     if (status != BASE_OK) return status;
     ir_value **parts = BASE_ARRAY(&n->importer->arena, ir_value *, count);
     if (!parts) return import_memory(n);
-    for (uint32_t i = 0; i < count; i++) parts[i] = dequantized_input(n, 2 + 3 * i);
-    ir_value *y = expr_with_integer(n, OP_CONCAT, "axis", import_integer(n, "axis", 0), count, parts);
-    return expr_finish(n, quantized(n, y, n->inputs[0], n->inputs[1], n->inputs[2]));
+    /* Each part by itself: what one byte becomes depends on it alone. */
+    for (uint32_t i = 0; i < count; i++)
+        parts[i] = quantized(n, dequantized_input(n, 2 + 3 * i), n->inputs[0], n->inputs[1], n->inputs[2]);
+    return expr_finish(n,
+                       expr_with_integer(n, OP_CONCAT, "axis", import_integer(n, "axis", 0), count, parts));
 }
 
 /* Softmax of the opset that an attribute tells: before 13, of a matrix whose columns are all axes from `axis` on. */

@@ -2,7 +2,9 @@
 /* fused_registers.c: see fused_registers.h. */
 #include "runtime/kernels/portable/fused_registers.h"
 #include "runtime/kernels/portable/half_lanes.h"
+#include "runtime/kernels/portable/quantize_lanes.h"
 #include "runtime/kernels/portable/vector_math_512.h"
+#include <string.h>
 
 #ifdef RT_HAS_MATH_512
 
@@ -11,6 +13,8 @@ enum {
     TOGETHER =
         8, /* registers of the accumulator: enough that what an instruction costs by itself is hardly seen */
     PIECE = RT_REGISTER_PIECE,
+    CODES = 256,          /* numbers of 8 bits */
+    WORTH_A_TABLE = 1024, /* elements from which on what all codes become is found first, and looked up */
     MOST_CODE = 4 * OP_FUSED_STEPS + 2 * OP_FUSED_INPUTS,
     MOST_SAVED = OP_FUSED_STEPS + OP_FUSED_INPUTS /* what steps make, and inputs that are widened first */
 };
@@ -33,6 +37,9 @@ typedef enum register_code {
     SAVE,
     LOAD_HALF, /* an input of 16 bits that runs, as floats */
     LOAD_BRAIN,
+    LOAD_BYTES, /* an input of 8 bits that runs, as whole floats */
+    DEQUANTIZE, /* whole floats to what they stand for */
+    QUANTIZE,   /* and back */
     ROUND_HALF, /* to what 16 bits hold */
     ROUND_BRAIN,
     ABSOLUTE,
@@ -72,16 +79,31 @@ typedef struct register_instruction {
     int code;
     uint32_t value; /* the operand: an input; SAVED and SAVE: a place */
     uint32_t row;   /* of ADD_ROWS: the input that is one row; `value` has the numbers */
+    int32_t
+        zero; /* of DEQUANTIZE and QUANTIZE: the input with the zero point, -1: none; `value` has the scale */
+    bool negative; /* bytes have a sign: those that are loaded, those of the zero point */
     float alpha, beta;
 } register_instruction;
 
+/* What the code finds when it runs, by instruction. */
+typedef struct register_operands {
+    const float *at[MOST_CODE], *rows[MOST_CODE];
+    float single[MOST_CODE]; /* of other types than float: one for all; the scale */
+    float zero[MOST_CODE];
+} register_operands;
+
 struct rt_registers {
-    uint32_t count, saved;
+    uint32_t count, inputs;
+    int32_t byte;  /* the input of 8 bits that alone tells what a result of 8 bits is; -1: there is none */
     int shift;     /* 2 to this power is the width of short rows */
     op_dtype made; /* of the result */
-    op_dtype dtypes[OP_FUSED_INPUTS];
+    op_dtype dtypes[OP_FUSED_INPUTS + OP_FUSED_STEPS]; /* of inputs, and of what steps make */
     register_instruction code[MOST_CODE];
 };
+
+static bool is_byte(op_dtype dtype) {
+    return dtype == OP_UINT8 || dtype == OP_INT8;
+}
 
 /* ---- running ------------------------------------------------------------------------------------------- */
 
@@ -216,11 +238,32 @@ RT_MATH_512 static inline __m512 round_brain(__m512 x) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(rt_brains_16(x), 16));
 }
 
+/* Numbers of 8 bits, as floats. */
+RT_MATH_512 static inline __attribute__((always_inline)) void quantize(__m512 x[TOGETHER], float scale,
+                                                                       float zero, bool negative) {
+    const float least = negative ? -128.0f : 0.0f;
+    const __m512 low = _mm512_set1_ps(least - zero), high = _mm512_set1_ps(least + 255.0f - zero),
+                 shift = _mm512_set1_ps(zero);
+    const bool multiplies = rt_has_reciprocal(scale);
+    __mmask16 near = multiplies ? 0 : 0xffff;
+    __m512 y[TOGETHER];
+    if (multiplies) {
+        const __m512 factor = _mm512_set1_ps(1 / scale);
+        EACH y[j] = rt_multiplied_bytes_16(x[j], factor, low, high, &near);
+    }
+    if (near) {
+        const __m512 scales = _mm512_set1_ps(scale);
+        EACH y[j] = rt_divided_16(x[j], scales, low, high);
+    }
+    EACH x[j] = _mm512_add_ps(y[j], shift);
+}
+
 /* The piece from element `first` on. */
 RT_MATH_512 static inline __attribute__((always_inline)) void
-run_piece(const rt_registers *registers, const float *const *at, const float *const *rows, void *to,
-          int64_t first, int64_t count, bool whole, __m512 (*saved)[TOGETHER]) {
+run_piece(const rt_registers *registers, const register_operands *operands, void *to, int64_t first,
+          int64_t count, bool whole, __m512 (*saved)[TOGETHER]) {
     const int shift = registers->shift;
+    const float *const *at = operands->at, *const *rows = operands->rows;
     __m512 x[TOGETHER];
     EACH x[j] = _mm512_setzero_ps();
     for (uint32_t k = 0; k < registers->count; k++) {
@@ -236,6 +279,18 @@ run_piece(const rt_registers *registers, const float *const *at, const float *co
                 x[j] = load_halves((const uint16_t *)(const void *)at[k] + element, one->code == LOAD_BRAIN,
                                    whole ? LANES : count - element);
             }
+            break;
+        case LOAD_BYTES:
+            EACH {
+                const int64_t element = first + j * LANES;
+                x[j] = rt_load_bytes_16((const uint8_t *)at[k] + element, one->negative,
+                                        whole ? LANES : count - element);
+            }
+            break;
+            CASE(DEQUANTIZE, _mm512_mul_ps(_mm512_sub_ps(a, _mm512_set1_ps(operands->zero[k])),
+                                           _mm512_set1_ps(operands->single[k])));
+        case QUANTIZE:
+            quantize(x, operands->single[k], operands->zero[k], one->negative);
             break;
             CASE(ROUND_HALF, round_half(a));
             CASE(ROUND_BRAIN, round_brain(a));
@@ -278,6 +333,16 @@ run_piece(const rt_registers *registers, const float *const *at, const float *co
             break;
         }
     }
+    if (is_byte(registers->made)) {
+        EACH {
+            const int64_t element = first + j * LANES;
+            const __m512i words = _mm512_cvttps_epi32(x[j]);
+            uint8_t *target = (uint8_t *)to + element;
+            if (whole) _mm_storeu_si128((__m128i *)(void *)target, _mm512_cvtepi32_epi8(words));
+            else _mm512_mask_cvtepi32_storeu_epi8(target, rt_first_lanes_16(count - element), words);
+        }
+        return;
+    }
     if (registers->made != OP_FLOAT) {
         EACH {
             const int64_t element = first + j * LANES;
@@ -293,29 +358,75 @@ run_piece(const rt_registers *registers, const float *const *at, const float *co
     }
 }
 
-RT_MATH_512 void rt_registers_run(const rt_registers *registers, void *const *inputs, void *to,
-                                  int64_t count) {
-    const float *at[MOST_CODE], *rows[MOST_CODE];
-    float single[MOST_CODE]; /* of 16 bits */
-    __m512 saved[MOST_SAVED][TOGETHER];
-    for (uint32_t k = 0; k < registers->count; k++) {
-        const register_instruction *one = &registers->code[k];
-        if (one->code == ADD_ROWS) {
-            at[k] = inputs[one->value];
-            rows[k] = inputs[one->row];
-            continue;
-        }
-        const int source = one->code >= LOAD ? (one->code - LOAD) % SOURCES : SAVED;
-        const bool reads = source != SAVED || one->code == LOAD_HALF || one->code == LOAD_BRAIN;
-        at[k] = reads ? inputs[one->value] : NULL;
-        if (source != STAYS || registers->dtypes[one->value] == OP_FLOAT) continue;
-        rt_half_load(registers->dtypes[one->value], &single[k], inputs[one->value], 1);
-        at[k] = &single[k];
+static float byte_of(const void *from, bool negative) {
+    return negative ? (float)*(const int8_t *)from : (float)*(const uint8_t *)from;
+}
+
+/* What instruction `k` reads, but for what is put aside. */
+static void find_operands(const rt_registers *registers, uint32_t k, void *const *inputs,
+                          register_operands *operands) {
+    const register_instruction *one = &registers->code[k];
+    const int source = one->code >= LOAD && one->code < ADD_ROWS ? (one->code - LOAD) % SOURCES : SAVED;
+    operands->at[k] = source != SAVED ? inputs[one->value] : NULL;
+    switch (one->code) {
+    case ADD_ROWS:
+        operands->rows[k] = inputs[one->row];
+        operands->at[k] = inputs[one->value];
+        break;
+    case LOAD_HALF:
+    case LOAD_BRAIN:
+    case LOAD_BYTES:
+        operands->at[k] = inputs[one->value];
+        break;
+    case DEQUANTIZE:
+    case QUANTIZE:
+        operands->single[k] = *(const float *)inputs[one->value];
+        operands->zero[k] = one->zero < 0 ? 0 : byte_of(inputs[one->zero], one->negative);
+        break;
+    default:
+        if (source != STAYS || registers->dtypes[one->value] == OP_FLOAT) break;
+        rt_half_load(registers->dtypes[one->value], &operands->single[k], inputs[one->value], 1);
+        operands->at[k] = &operands->single[k];
     }
+}
+
+RT_MATH_512 static void run_pieces(const rt_registers *registers, void *const *inputs, void *to,
+                                   int64_t count) {
+    register_operands operands;
+    __m512 saved[MOST_SAVED][TOGETHER];
+    for (uint32_t k = 0; k < registers->count; k++) find_operands(registers, k, inputs, &operands);
     int64_t first = 0;
     for (; first + PIECE <= count; first += PIECE)
-        run_piece(registers, at, rows, to, first, count, true, saved);
-    if (first < count) run_piece(registers, at, rows, to, first, count, false, saved);
+        run_piece(registers, &operands, to, first, count, true, saved);
+    if (first < count) run_piece(registers, &operands, to, first, count, false, saved);
+}
+
+/* to[i] = table[from[i]]; they may be the same. */
+__attribute__((target("avx512f,avx512bw,avx512vbmi"))) static void
+look_up(const uint8_t *table, const uint8_t *from, uint8_t *to, int64_t count) {
+    const __m512i a = _mm512_loadu_si512(table), b = _mm512_loadu_si512(table + 64),
+                  c = _mm512_loadu_si512(table + 128), d = _mm512_loadu_si512(table + 192);
+    for (int64_t i = 0; i < count; i += 64) {
+        const __mmask64 there = count - i < 64 ? ((__mmask64)1 << (count - i)) - 1 : ~(__mmask64)0;
+        const __m512i index = _mm512_maskz_loadu_epi8(there, from + i);
+        const __m512i low = _mm512_permutex2var_epi8(a, index, b),
+                      high = _mm512_permutex2var_epi8(c, index, d);
+        _mm512_mask_storeu_epi8(to + i, there, _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(index), high));
+    }
+}
+
+void rt_registers_run(const rt_registers *registers, void *const *inputs, void *to, int64_t count) {
+    if (registers->byte < 0 || count < WORTH_A_TABLE || !__builtin_cpu_supports("avx512vbmi")) {
+        run_pieces(registers, inputs, to, count);
+        return;
+    }
+    uint8_t codes[CODES], table[CODES];
+    void *all[OP_FUSED_INPUTS];
+    for (int i = 0; i < CODES; i++) codes[i] = (uint8_t)i;
+    memcpy(all, inputs, registers->inputs * sizeof *all);
+    all[registers->byte] = codes;
+    run_pieces(registers, all, table, CODES);
+    look_up(table, inputs[registers->byte], to, count);
 }
 
 /* ---- what the steps become ----------------------------------------------------------------------------- */
@@ -381,19 +492,43 @@ static register_code contracted(register_code code) {
     }
 }
 
+static bool is_real(const op_tensor *value) {
+    return value->type.dtype == OP_FLOAT || rt_is_half(value->type.dtype);
+}
+
+/* A step between bytes and floats; scale and zero point are inputs. */
+static bool accepts_quantized(const op_fused *program, const op_tensor *values, uint32_t s) {
+    const op_fused_step *step = &program->steps[s];
+    const op_dtype from = values[step->operands[0]].type.dtype,
+                   to = values[program->input_count + s].type.dtype;
+    const bool back = step->code == OP_DEQUANTIZE_LINEAR;
+    if (!is_byte(back ? from : to) || (back ? to : from) != OP_FLOAT) return false;
+    for (uint32_t i = 1; i < step->operand_count; i++) {
+        const int32_t operand = step->operands[i];
+        if (operand < 0) continue;
+        if (operand >= (int32_t)program->input_count) return false;
+        const op_dtype dtype = values[operand].type.dtype;
+        if (dtype != (i == 1 ? OP_FLOAT : back ? from : to)) return false;
+    }
+    return true;
+}
+
 bool rt_registers_accepts(const op_fused *program, const op_tensor *values) {
     if (!__builtin_cpu_supports("avx512f")) return false;
-    for (uint32_t v = 0; v < program->input_count + program->step_count; v++) {
-        if (values[v].type.dtype != OP_FLOAT && !rt_is_half(values[v].type.dtype)) return false;
-    }
     for (uint32_t s = 0; s < program->step_count; s++) {
         const op_fused_step *step = &program->steps[s];
         register_code code;
-        if (step->code == OP_CAST) continue;
-        if (!instruction_of(step->code, false, &code)) return false;
-        if (step->operand_count != (code < LOAD ? 1 : 2)) return false;
+        if (step->code == OP_QUANTIZE_LINEAR || step->code == OP_DEQUANTIZE_LINEAR) {
+            if (!accepts_quantized(program, values, s)) return false;
+            continue;
+        }
+        if (step->code != OP_CAST) {
+            if (!instruction_of(step->code, false, &code)) return false;
+            if (step->operand_count != (code < LOAD ? 1 : 2)) return false;
+        }
+        if (!is_real(&values[program->input_count + s])) return false;
         for (uint32_t i = 0; i < step->operand_count; i++) {
-            if (step->operands[i] < 0) return false;
+            if (step->operands[i] < 0 || !is_real(&values[step->operands[i]])) return false;
         }
     }
     return true;
@@ -408,6 +543,11 @@ static void add_reader(rt_registers *to, const op_fused *program, const rt_regis
         return;
     }
     const op_dtype dtype = to->dtypes[value];
+    if (is_byte(dtype)) {
+        /* What DequantizeLinear makes is whole: the input runs. */
+        *one = (register_instruction){.code = LOAD_BYTES, .value = value, .negative = dtype == OP_INT8};
+        return;
+    }
     if (kinds[value] == RT_REGISTER_RUNS && dtype != OP_FLOAT) {
         if (code == LOAD)
             *one =
@@ -507,7 +647,7 @@ static float usual_alpha(const op_fused *program, uint32_t step, bool contract, 
 static void widen_inputs(rt_registers *to, const op_fused *program, const rt_register_kind *kinds) {
     for (uint32_t v = 0; v < program->input_count; v++) {
         bool second = false;
-        if (kinds[v] != RT_REGISTER_RUNS || to->dtypes[v] == OP_FLOAT) continue;
+        if (kinds[v] != RT_REGISTER_RUNS || !rt_is_half(to->dtypes[v])) continue;
         for (uint32_t s = 0; s < program->step_count; s++) {
             const op_fused_step *step = &program->steps[s];
             for (uint32_t i = 0; i < step->operand_count; i++)
@@ -528,18 +668,33 @@ static void add_late_product(rt_registers *to, const op_fused *program, const rt
     to->count++;
 }
 
+/* QuantizeLinear or DequantizeLinear of what is in the accumulator. */
+static void add_quantized(rt_registers *to, const op_fused_step *step, bool negative) {
+    to->code[to->count++] =
+        (register_instruction){.code = step->code == OP_QUANTIZE_LINEAR ? QUANTIZE : DEQUANTIZE,
+                               .value = (uint32_t)step->operands[1],
+                               .zero = step->operand_count > 2 ? step->operands[2] : -1,
+                               .negative = negative};
+}
+
 /* `before` is the value in the accumulator; -1: none. */
 static void add_operator(rt_registers *to, const op_fused *program, const rt_register_kind *kinds,
                          uint32_t number, int32_t before, bool contract) {
     const op_fused_step *step = &program->steps[number];
     const op_attributes attributes = {.count = step->attribute_count, .items = step->attributes};
+    const bool quantized = step->code == OP_QUANTIZE_LINEAR || step->code == OP_DEQUANTIZE_LINEAR;
     const bool on_right =
-        step->operand_count == 2 && step->operands[1] == before && step->operands[0] != before;
+        !quantized && step->operand_count == 2 && step->operands[1] == before && step->operands[0] != before;
     const int32_t left = on_right ? before : step->operands[0];
     register_code code = ROUND_HALF;
     (void)instruction_of(step->code, on_right, &code);
     if (left != before) add_reader(to, program, kinds, LOAD, (uint32_t)left);
-    if (step->operand_count == 2) {
+    if (quantized) {
+        add_quantized(
+            to, step,
+            to->dtypes[step->code == OP_QUANTIZE_LINEAR ? program->input_count + number : (uint32_t)left] ==
+                OP_INT8);
+    } else if (step->operand_count == 2) {
         add_reader(to, program, kinds, code, (uint32_t)step->operands[on_right ? 0 : 1]);
     } else if (step->code != OP_CAST) {
         const float alpha = usual_alpha(program, number, contract, code);
@@ -550,14 +705,29 @@ static void add_operator(rt_registers *to, const op_fused *program, const rt_reg
     }
 }
 
+/* Nothing but one input of 8 bits runs, and results have 8 bits: that input. */
+static int32_t single_byte(const rt_registers *registers, const rt_register_kind *kinds) {
+    int32_t byte = -1;
+    if (!is_byte(registers->made)) return -1;
+    for (uint32_t v = 0; v < registers->inputs; v++) {
+        if (kinds[v] == RT_REGISTER_STAYS) continue;
+        if (byte >= 0 || !is_byte(registers->dtypes[v])) return -1;
+        byte = (int32_t)v;
+    }
+    return byte;
+}
+
 rt_registers *rt_registers_new(const op_fused *program, const op_tensor *values,
                                const rt_register_kind *kinds, int64_t width, bool contract,
                                base_arena *arena) {
     rt_registers *result = BASE_NEW(arena, rt_registers);
     if (!result) return NULL;
     while (((int64_t)1 << result->shift) < width) result->shift++;
-    for (uint32_t v = 0; v < program->input_count; v++) result->dtypes[v] = values[v].type.dtype;
+    for (uint32_t v = 0; v < program->input_count + program->step_count; v++)
+        result->dtypes[v] = values[v].type.dtype;
     result->made = values[program->input_count + program->step_count - 1].type.dtype;
+    result->inputs = program->input_count;
+    result->byte = single_byte(result, kinds);
     widen_inputs(result, program, kinds);
     late_products products = {{false}, {0}};
     if (contract) find_products(result, program, values, kinds, &products);
@@ -570,7 +740,7 @@ rt_registers *rt_registers_new(const op_fused *program, const op_tensor *values,
         if (products.added[s])
             add_late_product(result, program, kinds, &program->steps[s], before, products.added[s]);
         else add_operator(result, program, kinds, s, before, contract);
-        if (made != OP_FLOAT)
+        if (rt_is_half(made))
             result->code[result->count++] =
                 (register_instruction){.code = made == OP_BFLOAT16 ? ROUND_BRAIN : ROUND_HALF};
         if (must_save(program, s, next))

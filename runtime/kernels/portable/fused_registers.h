@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fused_registers.h: the steps of ouro.Fused in the registers of AVX-512: nothing that is made within is written to memory. Numbers are
- * floats there; those of 16 bits are widened as they are read, and what a step makes of them is rounded to what 16 bits hold.
+ * floats there; those of 16 bits are widened as they are read, and what a step makes of them is rounded to what 16 bits hold. Those of 8 bits, which only
+ * QuantizeLinear and DequantizeLinear make and read, are whole floats.
  *
  * What the steps say becomes instructions for one accumulator of some registers: to load an operand, to add one, to take Exp, to put aside
  * what is read again later. All instructions run on a piece of the result before the next piece begins. The bits are those of the steps'

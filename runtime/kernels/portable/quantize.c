@@ -9,8 +9,8 @@
  */
 #include "ir/operators/small.h"
 #include "runtime/kernels/portable/integer_product.h"
-#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/quantize_lanes.h"
 #include <math.h>
 #include <string.h>
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -75,35 +75,27 @@ __attribute__((target("avx512f"))) static void quantize_512(const float *x, void
                  highest = _mm512_set1_ps(high - zero), shift = _mm512_set1_ps(zero);
     for (int64_t i = 0; i < count; i += 16) {
         const __mmask16 there = rt_first_lanes_16(count - i);
-        __m512 v = _mm512_div_ps(_mm512_maskz_loadu_ps(there, x + i), scales);
-        v = _mm512_min_ps(_mm512_max_ps(v, lowest), highest); /* the right one where a NaN is */
-        v = _mm512_add_ps(_mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), shift);
-        const __m512i whole = _mm512_cvttps_epi32(v);
+        const __m512 v = rt_divided_16(_mm512_maskz_loadu_ps(there, x + i), scales, lowest, highest);
+        const __m512i whole = _mm512_cvttps_epi32(_mm512_add_ps(v, shift));
         if (wide) _mm512_mask_cvtepi32_storeu_epi16((uint16_t *)y + i, there, whole);
         else _mm512_mask_cvtepi32_storeu_epi8((uint8_t *)y + i, there, whole);
     }
 }
 
-/* The same, to bytes, without divisions, which take longer than all else: what is multiplied with the reciprocal instead differs from a quotient of up to 255 by less
- * than 0.0001, and rounds to another number only where both are as near to the middle of two. There it is divided. */
+/* The same, to bytes, of a scale that has a reciprocal. */
 __attribute__((target("avx512f"))) static void quantize_bytes_512(const float *x, uint8_t *y, int64_t count,
                                                                   float scale, float zero, float low,
                                                                   float high) {
     const __m512 scales = _mm512_set1_ps(scale), factor = _mm512_set1_ps(1 / scale),
                  lowest = _mm512_set1_ps(low - zero), highest = _mm512_set1_ps(high - zero),
-                 shift = _mm512_set1_ps(zero), middle = _mm512_set1_ps(0.4999f);
+                 shift = _mm512_set1_ps(zero);
     for (int64_t i = 0; i < count; i += 16) {
         const __mmask16 there = rt_first_lanes_16(count - i);
         const __m512 number = _mm512_maskz_loadu_ps(there, x + i);
-        __m512 v = _mm512_mul_ps(number, factor);
-        v = _mm512_min_ps(_mm512_max_ps(v, lowest), highest); /* the right one where a NaN is */
-        __m512 rounded = _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-        if (_mm512_cmp_ps_mask(_mm512_abs_ps(_mm512_sub_ps(v, rounded)), middle, _CMP_GT_OQ)) {
-            v = _mm512_div_ps(number, scales);
-            v = _mm512_min_ps(_mm512_max_ps(v, lowest), highest);
-            rounded = _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-        }
-        _mm512_mask_cvtepi32_storeu_epi8(y + i, there, _mm512_cvttps_epi32(_mm512_add_ps(rounded, shift)));
+        __mmask16 near = 0;
+        __m512 v = rt_multiplied_bytes_16(number, factor, lowest, highest, &near);
+        if (near) v = rt_divided_16(number, scales, lowest, highest);
+        _mm512_mask_cvtepi32_storeu_epi8(y + i, there, _mm512_cvttps_epi32(_mm512_add_ps(v, shift)));
     }
 }
 #else
@@ -118,11 +110,6 @@ static void quantize_bytes_512(const float *x, uint8_t *y, int64_t count, float 
 }
 #endif
 
-/* A scale whose reciprocal has all its digits. */
-static bool has_reciprocal(float scale) {
-    return scale >= 0x1p-125f && scale <= 0x1p125f;
-}
-
 /* Floats to 8 or 16 bits with one scale, on machines with AVX-512. */
 static void run_floats_512(const quantize_context *context, int64_t first, int64_t count, int64_t channel) {
     const op_dtype to = context->state->to;
@@ -131,7 +118,7 @@ static void run_floats_512(const quantize_context *context, int64_t first, int64
     const float zero = context->zero ? (float)(int64_t)rt_integer_load(to, context->zero, channel) : 0;
     const float scale = context->scale[channel], *x = (const float *)context->x + first;
     uint8_t *y = (uint8_t *)context->y + (wide ? 2 : 1) * first;
-    if (!wide && has_reciprocal(scale)) quantize_bytes_512(x, y, count, scale, zero, low, low + 255.0f);
+    if (!wide && rt_has_reciprocal(scale)) quantize_bytes_512(x, y, count, scale, zero, low, low + 255.0f);
     else quantize_512(x, y, wide, count, scale, zero, low, low + (wide ? 65535.0f : 255.0f));
 }
 

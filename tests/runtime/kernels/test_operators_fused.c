@@ -385,6 +385,119 @@ static void test_quantized(void **state) {
     base_arena_free(&arena);
 }
 
+/* ---- steps between bytes and floats ------------------------------------------------------------------------ */
+
+/* One more step, of these operands. Returns the number of what it makes. */
+static int32_t add_step(tree *of, op_code code, uint32_t count, const int32_t *operands) {
+    op_fused_step *step = &of->program.steps[of->program.step_count];
+    *step = (op_fused_step){.code = code, .operand_count = count};
+    memcpy(step->operands, operands, count * sizeof *operands);
+    return (int32_t)(of->program.input_count + of->program.step_count++);
+}
+
+static int32_t new_input(tree *of, op_dtype dtype, const op_shape *shape, base_arena *arena,
+                         test_random *random) {
+    op_tensor *tensor = &of->values[of->program.input_count];
+    *tensor = (op_tensor){.type = {.dtype = dtype, .shape = *shape}};
+    take_memory(tensor, arena);
+    fill(tensor, random);
+    return (int32_t)of->program.input_count++;
+}
+
+/* Scales whose quotients are often in the middle of two numbers, one with many digits, one without a reciprocal. */
+static const float scales[] = {0.25f, 0.5f, 0.0371f, 3.0f, 1e-39f};
+
+typedef struct byte_inputs {
+    int32_t bytes[2], added, scales[3], zeros[3]; /* zeros: -1: none */
+} byte_inputs;
+
+static byte_inputs make_byte_inputs(tree *of, const op_shape *whole, op_dtype dtype, base_arena *arena,
+                                    test_random *random) {
+    byte_inputs in;
+    const op_shape one = {0};
+    const op_shape some = broadcast_shape(whole, random);
+    for (int i = 0; i < 2; i++) in.bytes[i] = new_input(of, dtype, whole, arena, random);
+    in.added = new_input(of, OP_FLOAT, &some, arena, random);
+    if (below(random, 4) == 0) ((float *)of->values[in.added].data)[0] = below(random, 2) ? NAN : INFINITY;
+    for (int i = 0; i < 3; i++) {
+        in.scales[i] = new_input(of, OP_FLOAT, &one, arena, random);
+        *(float *)of->values[in.scales[i]].data = scales[below(random, i == 2 ? 5 : 4)];
+        in.zeros[i] = below(random, 3) ? new_input(of, dtype, &one, arena, random) : -1;
+    }
+    return in;
+}
+
+/* Bytes become floats, some operators work on these, they become bytes, and perhaps floats and bytes again. */
+static void make_byte_steps(tree *of, const byte_inputs *in, test_random *random) {
+    const uint32_t back = in->zeros[0] < 0 ? 2 : 3, there = in->zeros[2] < 0 ? 2 : 3;
+    int32_t x =
+        add_step(of, OP_DEQUANTIZE_LINEAR, back, (int32_t[]){in->bytes[0], in->scales[0], in->zeros[0]});
+    if (below(random, 2)) {
+        const int32_t y = add_step(of, OP_DEQUANTIZE_LINEAR, in->zeros[1] < 0 ? 2 : 3,
+                                   (int32_t[]){in->bytes[1], in->scales[1], in->zeros[1]});
+        x = add_step(of, below(random, 2) ? OP_ADD : OP_MUL, 2,
+                     below(random, 2) ? (int32_t[]){x, y} : (int32_t[]){y, x});
+    }
+    if (below(random, 3) == 0) x = add_step(of, OP_TANH, 1, &x);
+    if (below(random, 3) == 0) x = add_step(of, OP_SUB, 2, (int32_t[]){x, in->added});
+    x = add_step(of, OP_QUANTIZE_LINEAR, there, (int32_t[]){x, in->scales[2], in->zeros[2]});
+    if (below(random, 3) == 0) {
+        const int32_t y =
+            add_step(of, OP_DEQUANTIZE_LINEAR, there, (int32_t[]){x, in->scales[2], in->zeros[2]});
+        x = add_step(of, OP_ADD, 2, (int32_t[]){y, y});
+        if (below(random, 2))
+            add_step(of, OP_QUANTIZE_LINEAR, back, (int32_t[]){x, in->scales[0], in->zeros[0]});
+    }
+}
+
+static void try_bytes(uint64_t seed, int *tried) {
+    test_random random = {seed};
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    static const int64_t extents[] = {1, 3, 16, 130, 1001, 3000};
+    op_shape whole = {.rank = 2, .dims = {extents[below(&random, 4)], extents[below(&random, 6)]}};
+    if (below(&random, 4) == 0) whole = (op_shape){.rank = 1, .dims = {9001}};
+    static tree of;
+    memset(&of, 0, sizeof of);
+    const byte_inputs in =
+        make_byte_inputs(&of, &whole, below(&random, 2) ? OP_INT8 : OP_UINT8, &arena, &random);
+    make_byte_steps(&of, &in, &random);
+    const op_type type = {.dtype = OP_FLOAT, .shape = whole};
+    if (describe(&of, &arena) && run_steps(&of, &type, &arena)) {
+        const op_tensor *expected = &of.values[of.program.input_count + of.program.step_count - 1];
+        op_tensor made = {0};
+        base_report report = {0};
+        of.attributes[1] = (op_attribute){
+            .name = "to", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = expected->type.dtype};
+        op_call call = {.code = OP_FUSED,
+                        .attributes = {.count = 2, .items = of.attributes},
+                        .input_count = of.program.input_count,
+                        .output_count = 1,
+                        .inputs = of.values,
+                        .outputs = &made};
+        if (op_infer(&call, &report) != BASE_OK) fail_msg("%s", report.text);
+        take_memory(&made, &arena);
+        for (int way = 0; way < 3; way++) {
+            const bool over = way == 2 && expected->type.dtype != OP_FLOAT;
+            memset(made.data, 0xa5, made.bytes);
+            run_call(&call, way == 1 ? 3 : 1, over ? in.bytes[0] : -1, &arena);
+            if (memcmp(made.data, expected->data, made.bytes) == 0) continue;
+            for (uint32_t s = 0; s < of.program.step_count; s++) printf("  %s\n", of.texts[s].data);
+            fail_msg("seed %llu, way %d: other bits", (unsigned long long)seed, way);
+        }
+        ++*tried;
+    }
+    base_arena_free(&arena);
+}
+
+static void test_bytes(void **state) {
+    (void)state;
+    int tried = 0;
+    for (uint64_t i = 0; i < TREES; i++) try_bytes(SEED + i, &tried);
+    printf("%d of %d of bytes\n", tried, TREES);
+    assert_true(tried > TREES / 2);
+}
+
 /* ---- decays -------------------------------------------------------------------------------------------- */
 
 /* Runs these steps on two rows of `count` floats. */
@@ -581,8 +694,8 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_trees), cmocka_unit_test(test_quantized),
-                                       cmocka_unit_test(test_decays), cmocka_unit_test(test_outer_products),
-                                       cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_trees),  cmocka_unit_test(test_quantized),      cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_decays), cmocka_unit_test(test_outer_products), cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
