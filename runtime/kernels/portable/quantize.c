@@ -150,6 +150,21 @@ DEQUANTIZE(uint16_t, int32_t)
 DEQUANTIZE(int16_t, int32_t)
 DEQUANTIZE(int32_t, int64_t)
 
+/* Of int32 a zero point other than 0 is hardly there: none. */
+RT_CLONES static void dequantize_words(const int32_t *x, float *y, int64_t count, float scale) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = (float)x[i] * scale;
+}
+RT_CLONES static void dequantize_each_word(const int32_t *x, float *y, int64_t count, const float *scale) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = (float)x[i] * scale[i];
+}
+static void run_from_words(const quantize_context *context, int64_t first, int64_t count, int64_t channel) {
+    const int32_t *x = (const int32_t *)context->x + first, *zero = context->zero;
+    float *y = (float *)context->y + first;
+    if (zero && (context->state->each || zero[channel])) run_from_int32_t(context, first, count, channel);
+    else if (context->state->each) dequantize_each_word(x, y, count, context->scale);
+    else dequantize_words(x, y, count, context->scale[channel]);
+}
+
 /* ---- both ---------------------------------------------------------------------------------------------- */
 
 static void run_piece(const quantize_context *context, int64_t first, int64_t count, int64_t channel) {
@@ -159,7 +174,7 @@ static void run_piece(const quantize_context *context, int64_t first, int64_t co
         else if (from == OP_INT8) run_from_int8_t(context, first, count, channel);
         else if (from == OP_UINT16) run_from_uint16_t(context, first, count, channel);
         else if (from == OP_INT16) run_from_int16_t(context, first, count, channel);
-        else run_from_int32_t(context, first, count, channel);
+        else run_from_words(context, first, count, channel);
     } else if (from == OP_FLOAT) {
         if (HAS_QUANTIZE_512 && !context->state->each) run_floats_512(context, first, count, channel);
         else if (to == OP_UINT8) run_float_uint8_t(context, first, count, channel);
@@ -211,6 +226,8 @@ typedef struct general_state {
     int64_t outer, extent, inner; /* around the axis */
     /* Positions along the axis that share a scale, and how many such; 0: one a position, for all rows. */
     int64_t block, blocks;
+    bool by_chunks;    /* floats are exact enough: dequantize_chunk */
+    float values[256]; /* of codes of 8 bits and less that are no integers of C */
 } general_state;
 
 typedef struct general_job {
@@ -268,6 +285,108 @@ static void general_range(void *user, int64_t begin, int64_t end) {
     }
 }
 
+/* ---- stretches of numbers ------------------------------------------------------------------------------ */
+
+enum { CHUNK = 256 };
+
+/* 4 bits each, the first of a byte in its lower half. */
+RT_CLONES static void load_nibbles(const uint8_t *from, bool negative, int64_t bytes, float *to) {
+    const int32_t sign = negative ? 8 : 0;
+    RT_VECTOR for (int64_t i = 0; i < bytes; i++) {
+        const int32_t low = from[i] & 15, high = from[i] >> 4;
+        to[2 * i] = (float)((low ^ sign) - sign);
+        to[2 * i + 1] = (float)((high ^ sign) - sign);
+    }
+}
+
+#define LOAD_WHOLE(type)                                                                                     \
+    RT_CLONES static void load_##type(const type *from, int64_t count, float *to) {                          \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] = (float)from[i];                                \
+    }
+LOAD_WHOLE(uint8_t)
+LOAD_WHOLE(int8_t)
+LOAD_WHOLE(uint16_t)
+LOAD_WHOLE(int16_t)
+
+/* Elements [first, first + count), numbers of 16 bits at most or floats, as floats. */
+static void load_numbers(const general_state *s, op_dtype dtype, const void *data, int64_t first,
+                         int64_t count, float *to) {
+    if (dtype == OP_FLOAT) memcpy(to, (const float *)data + first, (size_t)count * sizeof *to);
+    else if (rt_is_half(dtype)) rt_half_load(dtype, to, (const uint16_t *)data + first, count);
+    else if (dtype == OP_UINT8) load_uint8_t((const uint8_t *)data + first, count, to);
+    else if (dtype == OP_INT8) load_int8_t((const int8_t *)data + first, count, to);
+    else if (dtype == OP_UINT16) load_uint16_t((const uint16_t *)data + first, count, to);
+    else if (dtype == OP_INT16) load_int16_t((const int16_t *)data + first, count, to);
+    else {
+        int64_t i = 0;
+        if (dtype == OP_INT4 || dtype == OP_UINT4) {
+            if (first % 2) to[i++] = s->values[op_small_load(dtype, data, first)];
+            const int64_t pairs = (count - i) / 2;
+            load_nibbles((const uint8_t *)data + (first + i) / 2, dtype == OP_INT4, pairs, to + i);
+            i += 2 * pairs;
+        }
+        for (; i < count; i++) to[i] = s->values[op_small_load(dtype, data, first + i)];
+    }
+}
+
+/* Scales, or zero points (`input`), of elements [first, first + count). */
+static void load_parameters(const general_job *job, uint32_t input, int64_t first, int64_t count, float *to) {
+    const general_state *s = job->state;
+    const op_dtype dtype = input == 1 ? s->scale : s->zero;
+    const void *data = job->inputs[input].data;
+    for (int64_t i = 0, some; i < count; i += some) {
+        const int64_t at = (first + i) / s->inner % s->extent, within = (first + i) % s->inner;
+        const int64_t outer = (first + i) / s->inner / s->extent;
+        /* Places that follow each other have places that do, or the same one. */
+        int64_t place = s->single ? 0 : at;
+        bool next = false;
+        if (s->block) {
+            place = (outer * s->blocks + at / s->block) * s->inner + within;
+            next = s->inner > 1;
+        } else {
+            next = !s->single && s->inner == 1;
+        }
+        some = s->single                                   ? count
+               : s->inner > 1                              ? s->inner - within
+               : s->block == 0                             ? s->extent - at
+               : s->extent - at < s->block - at % s->block ? s->extent - at
+                                                           : s->block - at % s->block;
+        if (some > count - i) some = count - i;
+        load_numbers(s, dtype, data, place, next ? some : 1, to + i);
+        for (int64_t k = 1; k < some && !next; k++) to[i + k] = to[i];
+    }
+}
+
+RT_CLONES static void dequantize_numbers(float *x, const float *zero, const float *scale, int64_t count) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) x[i] = (x[i] - zero[i]) * scale[i];
+}
+
+/* The numbers of general_range. */
+static void dequantize_chunk(void *user, int64_t begin, int64_t end) {
+    const general_job *job = user;
+    const general_state *s = job->state;
+    _Alignas(RT_ALIGNMENT) float x[CHUNK], zero[CHUNK] = {0}, scale[CHUNK];
+    for (int64_t first = begin; first < end; first += CHUNK) {
+        const int64_t count = end - first < CHUNK ? end - first : CHUNK;
+        load_numbers(s, s->x, job->inputs[0].data, first, count, x);
+        load_parameters(job, 1, first, count, scale);
+        if (s->zero != OP_NONE) load_parameters(job, 2, first, count, zero);
+        dequantize_numbers(x, zero, scale, count);
+        if (s->y == OP_FLOAT) memcpy((float *)job->y + first, x, (size_t)count * sizeof *x);
+        else rt_half_store(s->y, (uint16_t *)job->y + first, x, count);
+    }
+}
+
+/* A product of a difference of numbers of at most 16 bits with a scale is rounded once in float. Where it becomes 16 bits after that, it must be exact in float:
+ * 9 bits times 11. */
+static bool dequantizes_by_chunks(const general_state *s) {
+    const unsigned bits = op_dtype_bits(s->x);
+    if (s->quantize || (s->x != OP_INT16 && s->x != OP_UINT16 && bits > 8)) return false;
+    if (s->scale != OP_FLOAT && !rt_is_half(s->scale)) return false;
+    if (s->zero != OP_NONE && s->zero != s->x) return false;
+    return s->y == OP_FLOAT || (rt_is_half(s->y) && rt_is_half(s->scale) && bits <= 8);
+}
+
 static base_status run_general(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                                void *scratch, base_report *report) {
     (void)scratch;
@@ -277,7 +396,8 @@ static base_status run_general(const rt_prepared *prepared, const op_tensor *inp
     const bool packed = op_dtype_is_packed(s->y);
     if (packed) memset(outputs[0].data, 0, outputs[0].bytes);
     /* Elements that share a byte are written by one thread. */
-    rt_parallel(packed ? 1 : prepared->threads, s->outer * s->extent * s->inner, 8, general_range, &job);
+    rt_parallel(packed ? 1 : prepared->threads, s->outer * s->extent * s->inner, s->by_chunks ? 2 : 8,
+                s->by_chunks ? dequantize_chunk : general_range, &job);
     return BASE_OK;
 }
 
@@ -319,6 +439,9 @@ static base_status prepare_general(const op_call *call, base_arena *arena, rt_pr
     for (int32_t i = 0; i < x->rank; i++)
         *(i < axis ? &s->outer : i == axis ? &s->extent : &s->inner) *= x->dims[i];
     if (s->block) s->blocks = scale->dims[axis];
+    s->by_chunks = dequantizes_by_chunks(s);
+    for (int code = 0; code < 256 && op_dtype_is_small(s->x); code++)
+        s->values[code] = op_small_value(s->x, (uint8_t)code);
     prepared->state = s;
     prepared->run = run_general;
     return BASE_OK;
