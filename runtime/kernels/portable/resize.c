@@ -6,8 +6,8 @@
  * computed. An axis that does not change has one source for each position, with weight 1.
  */
 #include "runtime/kernels/portable/kernels.h"
-#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/resize_rows.h"
 #include "runtime/kernels/portable/spatial_view.h"
 #include <inttypes.h>
 #include <math.h>
@@ -17,9 +17,14 @@ enum {
     TAPS = 4,
     MOST_TAPS = 1024,
     MOST_TERMS = 4096,
-    KEPT_ROW = 1024, /* elements of a row of the output, of which blended rows of the input are kept */
-    HALF_ROW = 2048 /* elements of 16 bits in a row of the input or the output that becomes floats, at most */
+    KEPT_TERMS = 16, /* of the axes before the last two, of an image */
+    KEPT_ROW = 4096, /* elements of a row of the output, of which blended rows of the input are kept */
+    STAGGER = 16,    /* kept rows are not at the same distance from a page as each other */
+    FLOAT_ROW =
+        4096 /* elements of 16 or 8 bits in a row of the input or the output that becomes floats, at most */
 };
+
+#define NEAR_WHOLE 0x1p-12f /* what sums of numbers of 8 bits are wrong by is less */
 
 typedef enum coordinates {
     HALF_PIXEL,
@@ -47,7 +52,8 @@ typedef struct resize_state {
     size_t tables[OP_MAX_RANK]; /* where the axis' table begins, in taps */
     size_t all_taps;            /* of all axes; after them in the scratch, of the last axis again: */
     bool points;                /* the last axis is that of channels, or of a block of them, and stays */
-    bool by_rows;               /* indices and weights (across) as rows of numbers, for loops in vectors */
+    bool by_rows;               /* indices and weights (rt_across) as rows of numbers, for loops in vectors */
+    bool may_join; /* and the last axis may become one with the axis before, if it stays as it is */
     coordinates coordinates;
     rounding rounding;
     bool exclude_outside, sized, nearest, linear, stretched;
@@ -201,29 +207,45 @@ static void fill_tables(const resize_state *state, const op_tensor *inputs, uint
     }
 }
 
-/* The last axis, by tap and position. Valid for all positions where nothing lies outside. */
-typedef struct across {
-    const int32_t *indices;
-    const float *weights;
-    int64_t extent; /* of the input */
-    bool twice;     /* each element of the input in its order, and twice: of nearest elements */
-} across;
-
-static across fill_across(const resize_state *state, tap *tables) {
+/* `state` has the last axis, of whose table each entry stands for `group` elements. */
+static rt_across fill_across(const resize_state *state, int64_t group, tap *tables) {
     const int32_t last = state->rank - 1;
     const int64_t width = state->to[last];
     const tap *from = tables + state->tables[last];
     int32_t *indices = (int32_t *)(void *)(tables + state->all_taps);
     float *weights = (float *)(void *)(indices + width * state->taps);
-    bool twice = state->taps == 1 && width % 2 == 0;
+    bool twice = state->taps == 1 && width % 2 == 0 && group == 1;
     for (int64_t x = 0; x < width; x++) {
-        twice &= from[x].index == x / 2;
+        const tap *taps = from + x / group * state->taps;
+        twice &= taps[0].index == x / 2;
         for (int k = 0; k < state->taps; k++) {
-            indices[k * width + x] = (int32_t)from[x * state->taps + k].index;
-            weights[k * width + x] = (float)from[x * state->taps + k].weight;
+            indices[k * width + x] = (int32_t)(taps[k].index * group + x % group);
+            weights[k * width + x] = (float)taps[k].weight;
         }
     }
-    return (across){indices, weights, state->from[last], twice};
+    return (rt_across){indices, weights, state->from[last], (int32_t)group, twice};
+}
+
+/* The last axis stays as it is: each position comes from itself alone. */
+static bool last_stays(const resize_state *state, const tap *tables) {
+    const int32_t last = state->rank - 1;
+    const tap *taps = tables + state->tables[last];
+    for (int64_t x = 0; x < state->to[last]; x++, taps += state->taps) {
+        if (taps[0].index != x || taps[0].weight != 1) return false;
+        for (int32_t k = 1; k < state->taps; k++)
+            if (taps[k].weight != 0) return false;
+    }
+    return true;
+}
+
+/* The last two axes as one, whose rows are long enough to be computed in vectors: channels of points. */
+static resize_state joined(const resize_state *state) {
+    resize_state view = *state;
+    const int64_t group = state->to[state->rank - 1];
+    view.rank--;
+    view.from[view.rank - 1] *= group;
+    view.to[view.rank - 1] *= group;
+    return view;
 }
 
 typedef struct term {
@@ -234,7 +256,7 @@ typedef struct term {
 typedef struct resize_context {
     const resize_state *state;
     const tap *tables;
-    across across;
+    rt_across across;
     const void *from;
     void *to;
 } resize_context;
@@ -271,214 +293,95 @@ static int collect(const resize_state *state, const tap *tables, int64_t row, te
     return count;
 }
 
-/* Rows of one image, whose terms differ along one axis alone. */
+/* Rows of one image, whose terms differ along one axis alone: those of the axes before. */
 typedef struct image_rows {
     int64_t image; /* -1: none yet */
-    bool alone;    /* the image is one of the input's */
-    term start;
+    int count;     /* -1: the image lies outside; more than KEPT_TERMS: they are not kept */
+    term start[KEPT_TERMS];
 } image_rows;
 
 /* As collect; what is the same for all rows of an image is kept. */
 static int collect_row(const resize_state *state, const tap *tables, int64_t row, image_rows *kept,
                        term *terms) {
     const int64_t high = state->rank > 1 ? state->to[state->rank - 2] : 1, image = row / high;
+    if (state->rank == 1) return collect(state, tables, row, terms);
     if (kept->image != image) {
         int64_t rest = image;
-        *kept = (image_rows){image, state->rank > 1, {0, 1}};
-        terms[0] = kept->start;
-        for (int32_t axis = state->rank - 3; axis >= 0 && kept->alone; axis--) {
-            const int64_t position = rest % state->to[axis];
+        kept->image = image;
+        kept->count = 1;
+        terms[0] = (term){0, 1};
+        for (int32_t axis = state->rank - 3; axis >= 0 && kept->count > 0; axis--) {
+            kept->count = multiply_out(state, tables, axis, rest % state->to[axis], kept->count, terms);
             rest /= state->to[axis];
-            kept->alone = multiply_out(state, tables, axis, position, 1, terms) == 1 && terms[0].weight == 1;
         }
-        kept->start = terms[0];
+        for (int i = 0; i < kept->count && kept->count <= KEPT_TERMS; i++) kept->start[i] = terms[i];
     }
-    if (!kept->alone) return collect(state, tables, row, terms);
-    terms[0] = kept->start;
-    return multiply_out(state, tables, state->rank - 2, row - image * high, 1, terms);
+    if (kept->count > KEPT_TERMS) return collect(state, tables, row, terms);
+    const int64_t position = row - image * high;
+    terms[0] = kept->start[0];
+    if (kept->count == 1) return multiply_out(state, tables, state->rank - 2, position, 1, terms);
+    for (int i = 1; i < kept->count; i++) terms[i] = kept->start[i];
+    if (kept->count <= 0) return kept->count;
+    return multiply_out(state, tables, state->rank - 2, position, kept->count, terms);
 }
 
-/* Elements of the input by their indices; or each twice, in vectors. */
-#define NEAREST_ROW(name, type)                                                                              \
-    RT_CLONES static void name(const type *restrict from, const across *by, int64_t width,                   \
-                               type *restrict to) {                                                          \
-        const int32_t *indices = by->indices;                                                                \
-        if (by->twice) {                                                                                     \
-            RT_VECTOR for (int64_t x = 0; x < width / 2; x++) to[2 * x] = to[2 * x + 1] = from[x];           \
-            return;                                                                                          \
-        }                                                                                                    \
-        for (int64_t x = 0; x < width; x++) to[x] = from[indices[x]];                                        \
-    }
-NEAREST_ROW(nearest_row_1, uint8_t)
-NEAREST_ROW(nearest_row_2, uint16_t)
-NEAREST_ROW(nearest_row_4, uint32_t)
-NEAREST_ROW(nearest_row_8, uint64_t)
+/* ---- rows ---------------------------------------------------------------------------------------------- */
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#define WIDE __attribute__((target("avx512f")))
-enum { LANES = 16 };
-
-/* Each of `count` words twice, and the whole row `rows` times. */
-WIDE static void twice_512(const uint32_t *from, int64_t count, uint32_t *to, int64_t rows) {
-    const __m512i low = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0),
-                  high = _mm512_add_epi32(low, _mm512_set1_epi32(LANES / 2));
-    for (int64_t i = 0; i < count; i += LANES) {
-        const __m512i words = _mm512_maskz_loadu_epi32(rt_first_lanes_16(count - i), from + i),
-                      front = _mm512_permutexvar_epi32(low, words),
-                      back = _mm512_permutexvar_epi32(high, words);
-        uint32_t *y = to + 2 * i;
-        for (int64_t row = 0; row < rows; row++, y += 2 * count) {
-            if (i + LANES <= count) {
-                _mm512_storeu_si512(y, front);
-                _mm512_storeu_si512(y + LANES, back);
-            } else {
-                _mm512_mask_storeu_epi32(y, rt_first_lanes_16(2 * (count - i)), front);
-                _mm512_mask_storeu_epi32(y + LANES, rt_first_lanes_16(2 * (count - i) - LANES), back);
-            }
-        }
-    }
-}
-
-/* Four vectors of a row, or where it is not `far` two: the elements at these places of them. */
-WIDE static inline __m512 picked_512(const __m512 parts[4], bool far, __m512i at) {
-    const __m512 near = _mm512_permutex2var_ps(parts[0], at, parts[1]);
-    if (!far) return near;
-    return _mm512_mask_mov_ps(near, _mm512_cmpge_epi32_mask(at, _mm512_set1_epi32(2 * LANES)),
-                              _mm512_permutex2var_ps(parts[2], at, parts[3]));
-}
-
-/* The same of `some` outputs from x on, which read places from `first` to `last` of the row. */
-WIDE static inline __m512 blended_512(const float *from, const across *a, int64_t width, int64_t x,
-                                      __mmask16 some, int64_t first, int64_t last) {
-    const __m512i low = _mm512_maskz_loadu_epi32(some, a->indices + x),
-                  high = _mm512_maskz_loadu_epi32(some, a->indices + width + x),
-                  begin = _mm512_set1_epi32((int)first);
-    const int64_t seen = last - first + 1;
-    const bool far = seen > 2 * LANES;
-    __m512 of_low, of_high, parts[4];
-    if (seen > 4 * LANES) {
-        of_low = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), some, low, from, sizeof *from);
-        of_high = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), some, high, from, sizeof *from);
+RT_CLONES static void load_bytes(const uint8_t *from, bool negative, int64_t count, float *to) {
+    if (negative) {
+        RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] = (float)(int8_t)from[i];
     } else {
-        from += first;
-        if (first + 4 * LANES <= a->extent) {
-            for (int k = 0; k < 4; k++) parts[k] = _mm512_loadu_ps(from + k * LANES);
-        } else {
-            for (int k = 0; k < 4; k++)
-                parts[k] = _mm512_maskz_loadu_ps(rt_first_lanes_16(seen - k * LANES), from + k * LANES);
+        RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] = (float)from[i];
+    }
+}
+
+/* Sums as integers of 8 bits: cut off, as ONNX Runtime has them, but what is as near to a whole number as rounding brings it is that number. */
+static inline __attribute__((always_inline)) float cut_off(float sum, float low, float high) {
+    sum = truncf(sum + (sum < 0 ? -NEAR_WHOLE : NEAR_WHOLE));
+    return sum < low ? low : sum > high ? high : sum;
+}
+
+RT_CLONES static void store_bytes(const float *sums, bool negative, bool rounds, int64_t count, uint8_t *to) {
+    const float low = negative ? -128.0f : 0.0f, high = low + 255.0f;
+    if (rounds) {
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {
+            const float sum = rintf(sums[i]);
+            to[i] = (uint8_t)(int32_t)(sum < low ? low : sum > high ? high : sum);
         }
-        of_low = picked_512(parts, far, _mm512_sub_epi32(low, begin));
-        of_high = picked_512(parts, far, _mm512_sub_epi32(high, begin));
+    } else {
+        RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] = (uint8_t)(int32_t)cut_off(sums[i], low, high);
     }
-    const __m512 w = _mm512_maskz_loadu_ps(some, a->weights + x),
-                 rest = _mm512_maskz_loadu_ps(some, a->weights + width + x),
-                 sum = _mm512_add_ps(_mm512_setzero_ps(), _mm512_mul_ps(w, of_low));
-    return _mm512_add_ps(sum, _mm512_mul_ps(rest, of_high));
 }
 
-/* blend_line with what lies near to each other read in vectors: places do not fall along a row. */
-WIDE static void blend_line_512(const float *from, const across *a, int64_t width, float *line) {
-    const int32_t *left = a->indices, *right = left + width;
-    int64_t x = 0;
-    for (; x + LANES <= width; x += LANES)
-        _mm512_storeu_ps(line + x, blended_512(from, a, width, x, 0xffff, left[x], right[x + LANES - 1]));
-    if (x == width) return;
-    const __mmask16 some = rt_first_lanes_16(width - x);
-    _mm512_mask_storeu_ps(line + x, some, blended_512(from, a, width, x, some, left[x], right[width - 1]));
-}
-#endif
-
-/* A row of the output, `rows` times. */
-static void nearest_rows(size_t element, const void *from, const across *by, int64_t width, void *to,
-                         int64_t rows) {
-#if defined(__x86_64__) && defined(__GNUC__)
-    if (by->twice && element == sizeof(uint32_t) && __builtin_cpu_supports("avx512f")) {
-        twice_512(from, width / 2, to, rows);
-        return;
-    }
-#endif
-    switch (element) {
-    case 1:
-        nearest_row_1(from, by, width, to);
-        break;
-    case 2:
-        nearest_row_2(from, by, width, to);
-        break;
-    case 4:
-        nearest_row_4(from, by, width, to);
-        break;
-    case 8:
-        nearest_row_8(from, by, width, to);
-        break;
-    default:
-        for (int64_t x = 0; x < width; x++)
-            memcpy((char *)to + (size_t)x * element, (const char *)from + (size_t)by->indices[x] * element,
-                   element);
-    }
-    const size_t bytes = (size_t)width * element;
-    for (int64_t row = 1; row < rows; row++) memcpy((char *)to + (size_t)row * bytes, to, bytes);
+/* A row of the input as floats: where it lies, or in `line`. */
+static const float *input_row(const resize_context *context, int64_t offset, float *line) {
+    const resize_state *state = context->state;
+    const int64_t count = state->from[state->rank - 1];
+    if (state->dtype == OP_FLOAT) return (const float *)context->from + offset;
+    if (rt_is_half(state->dtype))
+        rt_half_load(state->dtype, line, (const uint16_t *)context->from + offset, count);
+    else load_bytes((const uint8_t *)context->from + offset, state->dtype == OP_INT8, count, line);
+    return line;
 }
 
-/* One row of the input, blended and added with a weight. */
-RT_CLONES static void blend_row(const float *from, across a, int taps, int64_t width, float weight,
-                                float *to) {
-    const int32_t *i = a.indices;
-    const float *w = a.weights;
-    if (taps == 2) {
-        RT_VECTOR for (int64_t x = 0; x < width; x++) {
-            const float line = 0 + w[x] * from[i[x]] + w[width + x] * from[i[width + x]];
-            to[x] += weight * line;
-        }
-        return;
-    }
-    if (taps != TAPS) {
-        for (int k = 0; k < taps; k++, i += width, w += width)
-            RT_VECTOR for (int64_t x = 0; x < width; x++) to[x] += weight * w[x] * from[i[x]];
-        return;
-    }
-    RT_VECTOR for (int64_t x = 0; x < width; x++) {
-        const float line = 0 + w[x] * from[i[x]] + w[width + x] * from[i[width + x]] +
-                           w[2 * width + x] * from[i[2 * width + x]] +
-                           w[3 * width + x] * from[i[3 * width + x]];
-        to[x] += weight * line;
-    }
+/* A row of the output, unless it is made of floats where it lies. */
+static void store_row(const resize_state *state, const float *row, void *to) {
+    const int64_t width = state->to[state->rank - 1];
+    if (state->dtype == OP_FLOAT) return;
+    if (rt_is_half(state->dtype)) rt_half_store(state->dtype, to, row, width);
+    else store_bytes(row, state->dtype == OP_INT8, state->stretched, width, to);
 }
 
 /* Rows of the input, blended along the last axis: the next row of the output is mostly made of the same ones. */
 typedef struct blended {
     int64_t offsets[2]; /* -1: none yet */
-    float lines[2][KEPT_ROW];
+    float lines[2][KEPT_ROW + STAGGER];
 } blended;
 
-RT_CLONES static void blend_line_any(const float *from, across a, int64_t width, float *line) {
-    const int32_t *i = a.indices;
-    const float *w = a.weights;
-    RT_VECTOR for (int64_t x = 0; x < width; x++) line[x] =
-        0 + w[x] * from[i[x]] + w[width + x] * from[i[width + x]];
-}
-
-static void blend_line(const float *from, across a, int64_t width, float *line) {
-#if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512f")) {
-        blend_line_512(from, &a, width, line);
-        return;
-    }
-#endif
-    blend_line_any(from, a, width, line);
-}
-
-RT_CLONES static void add_lines(const float *a, const float *b, int64_t width, float of_a, float of_b,
-                                float *to) {
-    if (!b) {
-        RT_VECTOR for (int64_t x = 0; x < width; x++) to[x] = 0 + of_a * a[x];
-        return;
-    }
-    RT_VECTOR for (int64_t x = 0; x < width; x++) to[x] = 0 + of_a * a[x] + of_b * b[x];
-}
-
-/* One row of the input or two, as blend_row adds them. */
+/* One row of the input or two, as rt_blend_row adds them. */
 static void run_kept(const resize_context *context, const term *terms, int count, blended *kept, float *to) {
     const int64_t width = context->state->to[context->state->rank - 1];
+    _Alignas(RT_ALIGNMENT) float line[FLOAT_ROW];
     int at[2] = {-1, -1};
     for (int i = 0; i < count; i++)
         for (int k = 0; k < 2; k++)
@@ -487,65 +390,47 @@ static void run_kept(const resize_context *context, const term *terms, int count
         if (at[i] >= 0) continue;
         at[i] = at[1 - i] == 0; /* where the other one is not */
         kept->offsets[at[i]] = terms[i].offset;
-        blend_line((const float *)context->from + terms[i].offset, context->across, width,
-                   kept->lines[at[i]]);
+        rt_blend_line(input_row(context, terms[i].offset, line), context->across, width, kept->lines[at[i]]);
     }
-    add_lines(kept->lines[at[0]], count > 1 ? kept->lines[at[1]] : NULL, width, (float)terms[0].weight,
-              count > 1 ? (float)terms[1].weight : 0, to);
-}
-
-/* line[x] += weight * from[x]. */
-RT_CLONES static void add_row(const float *from, int64_t width, float weight, float *line) {
-    RT_VECTOR for (int64_t x = 0; x < width; x++) line[x] += weight * from[x];
+    rt_add_lines(kept->lines[at[0]], count > 1 ? kept->lines[at[1]] : NULL, width, (float)terms[0].weight,
+                 count > 1 ? (float)terms[1].weight : 0, to);
 }
 
 /* Under a stretched filter lie many rows: they become one, which is blended once. */
-static void run_stretched(const resize_context *context, const term *terms, int count, void *to) {
+static void run_stretched(const resize_context *context, const term *terms, int count, float *to) {
     const resize_state *state = context->state;
     const int32_t last = state->rank - 1;
     const int64_t width = state->to[last], seen = state->from[last];
-    const bool halves = rt_is_half(state->dtype);
-    _Alignas(RT_ALIGNMENT) float line[HALF_ROW], row[HALF_ROW];
+    _Alignas(RT_ALIGNMENT) float line[FLOAT_ROW], row[FLOAT_ROW];
     memset(line, 0, (size_t)seen * sizeof *line);
-    for (int i = 0; i < count; i++) {
-        if (halves) rt_half_load(state->dtype, row, (const uint16_t *)context->from + terms[i].offset, seen);
-        add_row(halves ? row : (const float *)context->from + terms[i].offset, seen, (float)terms[i].weight,
-                line);
-    }
-    float *made = halves ? row : to;
-    memset(made, 0, (size_t)width * sizeof *made);
-    blend_row(line, context->across, state->taps, width, 1, made);
-    if (halves) rt_half_store(state->dtype, to, made, width);
+    for (int i = 0; i < count; i++)
+        rt_add_row(input_row(context, terms[i].offset, row), seen, (float)terms[i].weight, line);
+    memset(to, 0, (size_t)width * sizeof *to);
+    rt_blend_row(line, context->across, state->taps, width, 1, to);
 }
 
-/* Where all positions of a row are alike: floats blended; of 16 bits, as floats, rounded once. */
+static void run_blended(const resize_context *context, const term *terms, int count, float *to) {
+    const resize_state *state = context->state;
+    const int64_t width = state->to[state->rank - 1];
+    _Alignas(RT_ALIGNMENT) float line[FLOAT_ROW];
+    memset(to, 0, (size_t)width * sizeof *to);
+    for (int i = 0; i < count; i++)
+        rt_blend_row(input_row(context, terms[i].offset, line), context->across, state->taps, width,
+                     (float)terms[i].weight, to);
+}
+
+/* Where all positions of a row are alike: floats blended; of 16 or 8 bits, as floats, rounded once. */
 static void run_row(const resize_context *context, const term *terms, int count, blended *kept, void *to) {
     const resize_state *state = context->state;
     const int32_t last = state->rank - 1;
-    const int64_t width = state->to[last];
-    if (state->dtype == OP_FLOAT && state->taps == 2 && width <= KEPT_ROW && (count == 1 || count == 2)) {
-        run_kept(context, terms, count, kept, to);
-        return;
-    }
-    if (state->stretched && count > 1 && state->from[last] <= HALF_ROW) {
-        run_stretched(context, terms, count, to);
-        return;
-    }
-    if (state->dtype == OP_FLOAT) {
-        memset(to, 0, (size_t)width * sizeof(float));
-        for (int i = 0; i < count; i++)
-            blend_row((const float *)context->from + terms[i].offset, context->across, state->taps, width,
-                      (float)terms[i].weight, to);
-        return;
-    }
-    _Alignas(RT_ALIGNMENT) float line[HALF_ROW], sums[HALF_ROW];
-    memset(sums, 0, (size_t)width * sizeof *sums);
-    for (int i = 0; i < count; i++) {
-        rt_half_load(state->dtype, line, (const uint16_t *)context->from + terms[i].offset,
-                     state->from[last]);
-        blend_row(line, context->across, state->taps, width, (float)terms[i].weight, sums);
-    }
-    rt_half_store(state->dtype, to, sums, width);
+    _Alignas(RT_ALIGNMENT) float row[FLOAT_ROW];
+    float *made = state->dtype == OP_FLOAT ? to : row;
+    if (state->taps == 2 && state->to[last] <= KEPT_ROW && (count == 1 || count == 2))
+        run_kept(context, terms, count, kept, made);
+    else if (state->stretched && count > 1 && state->from[last] <= FLOAT_ROW)
+        run_stretched(context, terms, count, made);
+    else run_blended(context, terms, count, made);
+    store_row(state, made, to);
 }
 
 static void run_rows(void *user, int64_t begin, int64_t end) {
@@ -594,7 +479,7 @@ static void run_rows(void *user, int64_t begin, int64_t end) {
             }
             if (state->dtype == OP_INT8 || state->dtype == OP_UINT8) {
                 double low = state->dtype == OP_INT8 ? -128 : 0, high = state->dtype == OP_INT8 ? 127 : 255;
-                sum = rint(sum);
+                sum = state->stretched ? rint(sum) : (double)cut_off((float)sum, (float)low, (float)high);
                 sum = sum < low ? low : sum > high ? high : sum;
             }
             rt_element_store(state->dtype, to, 0, sum);
@@ -633,8 +518,8 @@ static void run_nearest(void *user, int64_t begin, int64_t end) {
         for (rows = 1;
              row + rows < end && line + rows < high && table[line + rows].index == table[line].index;)
             rows++;
-        nearest_rows(state->element, from, &context->across, width, (char *)context->to + (size_t)row * bytes,
-                     rows);
+        rt_nearest_rows(state->element, from, &context->across, width,
+                        (char *)context->to + (size_t)row * bytes, rows);
     }
 }
 
@@ -672,8 +557,15 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
                     &context);
         return BASE_OK;
     }
-    if (state->by_rows) context.across = fill_across(state, scratch);
-    rt_parallel(prepared->threads, rows, state->to[state->rank - 1] * state->taps * state->taps,
+    resize_state view = *state;
+    if (state->may_join && last_stays(state, scratch)) {
+        view = joined(state);
+        context.state = &view;
+        rows /= view.to[view.rank - 1] / state->to[state->rank - 1];
+    }
+    if (state->by_rows)
+        context.across = fill_across(&view, view.rank < state->rank ? state->to[view.rank] : 1, scratch);
+    rt_parallel(prepared->threads, rows, view.to[view.rank - 1] * state->taps * state->taps,
                 state->by_rows && state->nearest ? run_nearest : run_rows, &context);
     return BASE_OK;
 }
@@ -723,6 +615,12 @@ static bool find_entries(const op_call *call, resize_state *state) {
         state->entries[axis] = (int32_t)i;
     }
     return true;
+}
+
+/* Rows of the input and the output of so many elements can be computed in floats. */
+static bool fits_floats(op_dtype dtype, const int64_t extents[2]) {
+    if (dtype == OP_FLOAT) return extents[0] <= INT32_MAX;
+    return dtype != OP_DOUBLE && extents[0] <= FLOAT_ROW && extents[1] <= FLOAT_ROW;
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
@@ -796,12 +694,17 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     }
     const int32_t last = from->rank - 1;
     state->all_taps = taps;
-    state->by_rows =
-        state->coordinates != CROP && from->dims[last] <= INT32_MAX &&
-        (state->nearest || state->dtype == OP_FLOAT ||
-         (rt_is_half(state->dtype) && from->dims[last] <= HALF_ROW && to->dims[last] <= HALF_ROW));
+    const int64_t rows[] = {from->dims[last], to->dims[last]};
+    const int64_t before[] = {last > 0 ? from->dims[last - 1] : 0, last > 0 ? to->dims[last - 1] : 0};
+    state->by_rows = state->coordinates != CROP && rows[0] <= INT32_MAX &&
+                     (state->nearest || fits_floats(state->dtype, rows));
+    int64_t pairs[2], width = to->dims[last];
+    state->may_join = state->by_rows && !state->nearest && last > 0 && rows[0] == rows[1] &&
+                      base_int64_multiply(before[0], rows[0], &pairs[0]) &&
+                      base_int64_multiply(before[1], rows[1], &pairs[1]) && fits_floats(state->dtype, pairs);
+    if (state->may_join) width = pairs[1];
     prepared->scratch_bytes =
-        taps * sizeof(tap) + (size_t)to->dims[last] * (size_t)state->taps * (sizeof(int32_t) + sizeof(float));
+        taps * sizeof(tap) + (size_t)width * (size_t)state->taps * (sizeof(int32_t) + sizeof(float));
     prepared->state = state;
     prepared->run = run;
     return BASE_OK;

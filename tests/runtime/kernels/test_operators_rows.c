@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
 static void resize(application *app, op_dtype dtype, const int64_t *from, const int64_t *to, const char *mode,
@@ -31,13 +32,19 @@ static void floats_are_resized_as_doubles(void **state) {
     static const char *const modes[] = {"nearest", "linear", "cubic"};
     static const char *const coordinates[] = {"half_pixel", "pytorch_half_pixel", "align_corners",
                                               "asymmetric"};
-    for (uint64_t round = 1; round <= 180; round++) {
+    for (uint64_t round = 1; round <= 300; round++) {
         uint64_t seed = round * 7919;
-        const bool wide = round > 120;
+        const bool wide = round > 120 && round <= 180, points = round > 180;
         int64_t from[3], to[3];
         for (int i = 0; i < 3; i++) {
             from[i] = random_range(&seed, 1, i < 2 ? 5 : wide ? 700 : 50);
             to[i] = i == 0 ? from[0] : random_range(&seed, 1, i < 2 ? 8 : wide ? 250 : 90);
+        }
+        if (points) { /* whose channels are last, and stay */
+            to[0] = random_range(&seed, 1, 7);
+            from[1] = random_range(&seed, 1, 60);
+            to[1] = random_range(&seed, 1, 60);
+            to[2] = from[2] = random_range(&seed, 1, round % 2 ? 5 : 90);
         }
         application single, twice;
         const char *mode = modes[round % 3], *how = coordinates[round / 3 % 4];
@@ -65,14 +72,73 @@ static void halves_are_resized_as_floats(void **state) {
             from[i] = random_range(&seed, 1, i == 2 ? 50 : 5);
             to[i] = i == 0 ? from[0] : random_range(&seed, 1, i == 2 ? 90 : 8);
         }
-        if (round > 56) from[2] = 2049 - (int64_t)(round % 2);
-        if (round > 58) to[2] = 2050;
+        if (round > 56) from[2] = 4097 - (int64_t)(round % 2);
+        if (round > 58) to[2] = 4098;
         application app;
         resize(&app, dtype, from, to, modes[round / 2 % 2], coordinates[round % 3], (int)round, seed);
         const op_tensor want = application_floats(&app, "portable.resize");
         for (int64_t i = 0; i < to[0] * to[1] * to[2]; i++)
             application_check_near(application_element(&app.outputs[0], i), application_element(&want, i),
                                    dtype == OP_FLOAT16 ? 0x1p-11 : 0x1p-8, round, i);
+        application_free(&app);
+    }
+}
+
+/* Of 8 bits: as in float, cut off; against aliasing, rounded. */
+static void bytes_are_resized_as_floats(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 200; round++) {
+        uint64_t seed = round * 7907;
+        const op_dtype dtype = round % 2 ? OP_INT8 : OP_UINT8;
+        const double low = dtype == OP_INT8 ? -128 : 0;
+        int64_t dims[2][3];
+        for (int side = 0; side < 2; side++)
+            for (int i = 0; i < 3; i++) dims[side][i] = random_range(&seed, 1, i == 0 ? 3 : 50);
+        if (round / 4 % 2) dims[1][2] = dims[0][2] = random_range(&seed, 1, 20); /* channels, which stay */
+        const bool rounds = round / 2 % 4 == 0;
+        if (rounds) dims[1][0] = dims[0][0];
+        if (round > 195) dims[0][2] = 5000; /* element by element */
+        application app;
+        application_init(&app, OP_RESIZE);
+        uint8_t *x = application_input(&app, dtype, 3, dims[0]);
+        for (size_t i = 0; i < app.inputs[0].bytes; i++) x[i] = (uint8_t)random_next(&seed);
+        application_absent(&app);
+        application_absent(&app);
+        int64_t *sizes = application_input(&app, OP_INT64, 1, DIMS(3));
+        for (int i = 0; i < 3; i++) sizes[i] = dims[1][i];
+        application_text(&app, "mode", round % 3 ? "linear" : "cubic");
+        application_integer(&app, "antialias", rounds);
+        application_run(&app, "portable.resize", 1 + (int)(round % 3));
+        const op_tensor exact = application_floats(&app, "portable.resize");
+        for (int64_t i = 0; i < dims[1][0] * dims[1][1] * dims[1][2]; i++) {
+            const double sum = application_element(&exact, i), got = application_element(&app.outputs[0], i);
+            double want = rounds ? rint(sum) : trunc(sum + (sum < 0 ? -0x1p-12 : 0x1p-12));
+            want = want < low ? low : want > low + 255 ? low + 255 : want;
+            const double apart = fabs(sum - trunc(sum));
+            const bool near =
+                fabs(apart - (rounds ? 0.5 : 0x1p-12)) < 1e-4 || fabs(apart - (1 - 0x1p-12)) < 1e-4;
+            if (got != want && !(near && fabs(got - want) < 1.5))
+                fail_msg("round %d, element %d: %g, expected %g", (int)round, (int)i, got, want);
+        }
+        application_free(&app);
+    }
+}
+
+/* Sums whose weights are no binary fractions: what is the same everywhere stays. */
+static void even_images_stay_even(void **state) {
+    (void)state;
+    for (int value = 0; value < 256; value += 5) {
+        application app;
+        application_init(&app, OP_RESIZE);
+        memset(application_input(&app, OP_UINT8, 3, DIMS(2, 7, 30)), value, 2 * 7 * 30);
+        application_absent(&app);
+        application_absent(&app);
+        int64_t *sizes = application_input(&app, OP_INT64, 1, DIMS(3));
+        sizes[0] = 2, sizes[1] = 23, sizes[2] = value % 2 ? 30 : 47;
+        application_text(&app, "mode", "linear");
+        application_run(&app, "portable.resize", 1);
+        for (int64_t i = 0; i < 2 * 23 * sizes[2]; i++)
+            assert_int_equal(((const uint8_t *)app.outputs[0].data)[i], value);
         application_free(&app);
     }
 }
@@ -415,6 +481,8 @@ static void elements_outside_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(floats_are_resized_as_doubles),
                                        cmocka_unit_test(halves_are_resized_as_floats),
+                                       cmocka_unit_test(bytes_are_resized_as_floats),
+                                       cmocka_unit_test(even_images_stay_even),
                                        cmocka_unit_test(nearest_elements_come_twice),
                                        cmocka_unit_test(sums_along_every_axis),
                                        cmocka_unit_test(long_sums_stay_near),
