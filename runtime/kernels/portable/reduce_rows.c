@@ -80,6 +80,32 @@ WIDE static inline __m256d product_row(const float *row, int64_t length, rest le
         }                                                                                                    \
     }
 FOLD(sum, _mm512_add_pd)
+
+/* Sums of rows of no more than PARTS numbers: column by column. */
+WIDE static void narrow_rows(const float *from, int64_t length, double divisor, float *to, int64_t count) {
+    const __m512i rows =
+        _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
+                           _mm512_set1_epi32((int)length));
+    for (int64_t i = 0; i < count; i += LANES) {
+        const __mmask16 there = rt_first_lanes_16(count - i);
+        __m512d low = _mm512_setzero_pd(), high = low;
+        for (int64_t k = 0; k < length; k++) {
+            const __m512 x = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), there, rows, from + i * length + k,
+                                                      sizeof *from);
+            const __m256 upper = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
+            low = _mm512_add_pd(low, _mm512_cvtps_pd(_mm512_castps512_ps256(x)));
+            high = _mm512_add_pd(high, _mm512_cvtps_pd(upper));
+        }
+        if (divisor != 1) {
+            low = _mm512_div_pd(low, _mm512_set1_pd(divisor));
+            high = _mm512_div_pd(high, _mm512_set1_pd(divisor));
+        }
+        const __m512 both = _mm512_castpd_ps(
+            _mm512_insertf64x4(_mm512_castps_pd(_mm512_castps256_ps512(_mm512_cvtpd_ps(low))),
+                               _mm256_castps_pd(_mm512_cvtpd_ps(high)), 1));
+        _mm512_mask_storeu_ps(to + i, there, both);
+    }
+}
 FOLD(product, _mm512_mul_pd)
 
 /* ---- extrema ------------------------------------------------------------------------------------------- */
@@ -160,7 +186,9 @@ void rt_reduce_rows(op_code code, const float *from, int64_t length, float *to, 
     if (code == OP_REDUCE_MAX) maximum_rows(from, length, to, count);
     else if (code == OP_REDUCE_MIN) minimum_rows(from, length, to, count);
     else if (code == OP_REDUCE_PROD) product_rows(from, length, 1, to, count);
-    else sum_rows(from, length, code == OP_REDUCE_MEAN ? (double)length : 1, to, count);
+    else
+        (length <= PARTS ? narrow_rows : sum_rows)(from, length, code == OP_REDUCE_MEAN ? (double)length : 1,
+                                                   to, count);
 }
 
 #else

@@ -28,8 +28,10 @@ static void rows_become_numbers(void **state) {
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         uint64_t seed = round * 7919;
         const op_code code = codes[round % 4];
-        const int64_t rows = random_range(&seed, 1, 40),
-                      length = round % 3 ? random_range(&seed, 1, 70) : random_range(&seed, 1, 700);
+        const int64_t rows = random_range(&seed, 1, 40), length = random_range(&seed, 1,
+                                                                               round % 7 == 0 ? 6
+                                                                               : round % 3    ? 70
+                                                                                              : 700);
         application app;
         application_init(&app, code);
         application_random(&app, OP_FLOAT, 2, DIMS(rows, length), &seed);
@@ -611,8 +613,34 @@ static void softmax_of_far_scores(void **state) {
     }
 }
 
+/* NaNs and infinities, among the numbers next to these. */
+static void what_is_no_number_is_found(void **state) {
+    (void)state;
+    static const uint32_t bits[] = {0x7f800000u, 0xff800000u, 0x7f800001u, 0xffffffffu,
+                                    0x7f7fffffu, 0xff7fffffu, 0,           0x80000000u};
+    for (uint64_t round = 0; round < 400; round++) {
+        uint64_t seed = round + 1;
+        const int64_t count = random_range(&seed, 1, round % 8 ? 200 : 70000);
+        const bool none = round % 4 == 0, above = round & 1, below = round & 2;
+        application app;
+        application_init(&app, none ? OP_IS_NAN : OP_IS_INF);
+        uint32_t *x = application_input(&app, OP_FLOAT, 1, DIMS(count));
+        for (int64_t i = 0; i < count; i++) x[i] = bits[random_range(&seed, 0, 7)];
+        if (!none) application_integer(&app, "detect_positive", above);
+        if (!none) application_integer(&app, "detect_negative", below);
+        application_run(&app, "portable.is_special", 1 + (int)(round % 5));
+        for (int64_t i = 0; i < count; i++) {
+            const bool want = none ? (x[i] & INT32_MAX) > bits[0]
+                                   : (above && x[i] == bits[0]) || (below && x[i] == bits[1]);
+            assert_int_equal(((const uint8_t *)app.outputs[0].data)[i], want);
+        }
+        application_free(&app);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_of_halves),
+                                       cmocka_unit_test(what_is_no_number_is_found),
                                        cmocka_unit_test(sums_of_some_columns),
                                        cmocka_unit_test(rows_of_halves_become_numbers),
                                        cmocka_unit_test(rows_become_numbers),
