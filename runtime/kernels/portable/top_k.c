@@ -255,31 +255,49 @@ static void top_floats(const top_state *state, const float *x, uint64_t *keys, i
     sort_keys(keys, k, &random);
 }
 
+/* Rows of 16 bits become floats; those of another axis than the last are put together. */
+static bool is_read_first(const top_state *state) {
+    return state->inner > 1 || state->dtype != OP_FLOAT;
+}
+
 static bool runs_in_rows(const top_state *state) {
-    return state->inner == 1 && state->k > 0 &&
-           (state->dtype == OP_FLOAT ? state->extent <= UINT32_MAX
-                                     : rt_is_half(state->dtype) && state->extent <= WIDENED);
+    if (state->k == 0 || (state->dtype != OP_FLOAT && !rt_is_half(state->dtype))) return false;
+    return state->extent <= (is_read_first(state) ? WIDENED : (int64_t)UINT32_MAX);
+}
+
+/* Elements from `from` on, `inner` apart, as floats. */
+static void read_row(const top_state *state, const char *from, float *row) {
+    uint16_t halves[WIDENED];
+    if (state->dtype == OP_FLOAT) {
+        const float *x = (const float *)(const void *)from;
+        for (int64_t e = 0; e < state->extent; e++) row[e] = x[e * state->inner];
+        return;
+    }
+    const uint16_t *x = (const uint16_t *)(const void *)from;
+    for (int64_t e = 0; e < state->extent && state->inner > 1; e++) halves[e] = x[e * state->inner];
+    rt_half_load(state->dtype, row, state->inner > 1 ? halves : x, state->extent);
 }
 
 /* Rows of floats, or of 16 bits that become floats. */
 static void run_rows(const top_state *state, const void *from, void *to, int64_t *places, void *scratch) {
-    const int64_t k = state->k, size = (int64_t)op_dtype_bytes(state->dtype);
+    const int64_t k = state->k, inner = state->inner, size = (int64_t)op_dtype_bytes(state->dtype);
     uint64_t few[FEW_KEYS + MANY];
-    float wide[WIDENED];
+    float read[WIDENED];
     const bool small = k <= FEW_KEYS;
     uint64_t *keys = small ? few : scratch;
-    for (int64_t o = 0; o < state->outer; o++) {
-        const char *row = (const char *)from + o * state->extent * size;
+    for (int64_t o = 0; o < state->outer * inner; o++) {
+        const int64_t before = o / inner, within = o % inner;
+        const char *row = (const char *)from + (before * state->extent * inner + within) * size;
         const float *x = (const float *)(const void *)row;
-        if (state->dtype != OP_FLOAT) {
-            rt_half_load(state->dtype, wide, (const uint16_t *)(const void *)row, state->extent);
-            x = wide;
+        if (is_read_first(state)) {
+            read_row(state, row, read);
+            x = read;
         }
         top_floats(state, x, keys, small ? FEW_KEYS + MANY : 2 * k);
         for (int64_t i = 0; i < k; i++) {
-            const int64_t index = UINT32_MAX - (uint32_t)keys[i];
-            memcpy((char *)to + (o * k + i) * size, row + index * size, (size_t)size);
-            if (places) places[o * k + i] = index;
+            const int64_t index = UINT32_MAX - (uint32_t)keys[i], at = (before * k + i) * inner + within;
+            memcpy((char *)to + at * size, row + index * inner * size, (size_t)size);
+            if (places) places[at] = index;
         }
     }
 }

@@ -339,6 +339,47 @@ static void the_first_of_rows(void **state) {
     }
 }
 
+/* Along another axis than the last: what the rows give that its elements are. */
+static void the_first_of_columns(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT16, OP_INT64};
+    for (uint64_t round = 1; round <= 60; round++) {
+        uint64_t seed = round * 6700417;
+        const op_dtype dtype = dtypes[round % 3];
+        const int64_t outer = random_range(&seed, 1, 3), inner = random_range(&seed, 2, 9),
+                      extent = random_range(&seed, 1, round % 10 ? 300 : 4200),
+                      k = random_range(&seed, 1, round % 4 || extent < 9 ? extent : 9);
+        const size_t size = op_dtype_bytes(dtype);
+        application apps[2];
+        for (int rows = 0; rows < 2; rows++) {
+            application *app = &apps[rows];
+            uint64_t same = seed;
+            application_init(app, OP_TOP_K);
+            char *x = application_random(
+                app, dtype, 3, rows ? DIMS(outer, inner, extent) : DIMS(outer, extent, inner), &same);
+            for (int64_t i = 0; rows && i < outer * inner * extent; i++) {
+                const int64_t from = (i / extent / inner * extent + i % extent) * inner + i / extent % inner;
+                memcpy(x + (size_t)i * size, (const char *)apps[0].inputs[0].data + (size_t)from * size,
+                       size);
+            }
+            *(int64_t *)application_input(app, OP_INT64, 1, DIMS(1)) = k;
+            application_integer(app, "axis", rows ? 2 : 1);
+            application_integer(app, "largest", round % 2);
+            app->call.output_count = 2;
+            application_run(app, "portable.top_k", 1);
+        }
+        for (int64_t i = 0; i < outer * inner * k; i++) {
+            const int64_t at = (i / k / inner * k + i % k) * inner + i / k % inner;
+            assert_int_equal(((const int64_t *)apps[0].outputs[1].data)[at],
+                             ((const int64_t *)apps[1].outputs[1].data)[i]);
+            assert_memory_equal((const char *)apps[0].outputs[0].data + (size_t)at * size,
+                                (const char *)apps[1].outputs[0].data + (size_t)i * size, size);
+        }
+        application_free(&apps[0]);
+        application_free(&apps[1]);
+    }
+}
+
 /* Images at points inside, at the margins and outside: floats, whose points are taken side by side, as doubles, which are taken one by
  * one. */
 static void floats_are_sampled_as_doubles(void **state) {
@@ -489,6 +530,7 @@ int main(void) {
                                        cmocka_unit_test(powers_with_one_exponent),
                                        cmocka_unit_test(powers_of_halves),
                                        cmocka_unit_test(the_first_of_rows),
+                                       cmocka_unit_test(the_first_of_columns),
                                        cmocka_unit_test(floats_are_sampled_as_doubles),
                                        cmocka_unit_test(regions_of_floats_are_those_of_doubles),
                                        cmocka_unit_test(elements_are_gathered),
