@@ -46,9 +46,31 @@ base_status import_convert_ms_complex_product(import_node *n) {
     return expr_finish(n, expr_with_integer(n, OP_CONCAT, "axis", -1, 2, pair));
 }
 
+/* Squares of the distances of rows of floats: a a + b b - 2 a b, in double. Squares cancel where rows are nearly equal; but products of floats are exact in
+ * double, and what sums of them lose is far below what the rows themselves are known by. A difference for each pair would take as much memory as there are pairs
+ * times elements. */
+static ir_value *squares_of_floats(const import_node *n, ir_value *a, ir_value *b) {
+    static const int64_t last = 1, turned[] = {1, 0};
+    a = expr_cast(n, a, OP_DOUBLE);
+    b = expr_cast(n, b, OP_DOUBLE);
+    ir_value *of_a = expr_reduce(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, a, a), 1, &last, true),
+             *of_b = expr_reduce(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, b, b), 1, &last, false);
+    ir_value *products = expr_binary(n, OP_MATMUL, a, expr_transpose(n, b, 2, turned));
+    ir_value *both = expr_binary(n, OP_MUL, products, expr_number(n, products, 2));
+    ir_value *squares = expr_binary(n, OP_SUB, expr_binary(n, OP_ADD, of_a, of_b), both);
+    return expr_cast(n, expr_binary(n, OP_MAX, squares, expr_number(n, squares, 0)), OP_FLOAT);
+}
+
+/* The same by differences. */
+static ir_value *squares_of_differences(const import_node *n, ir_value *a, ir_value *b) {
+    static const int64_t last = 2;
+    ir_value *difference =
+        expr_binary(n, OP_SUB, expr_axis(n, OP_UNSQUEEZE, a, 1), expr_axis(n, OP_UNSQUEEZE, b, 0));
+    return expr_reduce(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, difference, difference), 1, &last, false);
+}
+
 /* Distances of the rows of A from those of B. */
 base_status import_convert_ms_distances(import_node *n) {
-    static const int64_t last = 2;
     const Onnx__AttributeProto *metric = import_attribute(n, "metric");
     const char *name = metric ? (const char *)metric->s.data : "sqeuclidean";
     const size_t length = metric ? metric->s.len : strlen(name);
@@ -58,10 +80,9 @@ base_status import_convert_ms_distances(import_node *n) {
                                      "metric \"%.*s\" is not supported; euclidean and sqeuclidean are",
                                      (int)(length < 40 ? length : 40), name);
     }
-    ir_value *difference = expr_binary(n, OP_SUB, expr_axis(n, OP_UNSQUEEZE, n->inputs[0], 1),
-                                       expr_axis(n, OP_UNSQUEEZE, n->inputs[1], 0));
-    ir_value *sum =
-        expr_reduce(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, difference, difference), 1, &last, false);
+    const bool floats =
+        import_dtype_of(n->inputs[0]) == OP_FLOAT && import_dtype_of(n->inputs[1]) == OP_FLOAT;
+    ir_value *sum = (floats ? squares_of_floats : squares_of_differences)(n, n->inputs[0], n->inputs[1]);
     return expr_finish(n, squared ? sum : expr_unary(n, OP_SQRT, sum));
 }
 
@@ -103,11 +124,13 @@ base_status import_convert_ms_unfold(import_node *n) {
     int64_t order[OP_MAX_RANK + 1];
     int32_t axis;
     if (rank < 1 || rank >= OP_MAX_RANK)
-        return base_fail_unsupported(n->importer->report, "needs an input of known rank, 1 to %d", OP_MAX_RANK - 1);
+        return base_fail_unsupported(n->importer->report, "needs an input of known rank, 1 to %d",
+                                     OP_MAX_RANK - 1);
     if (!op_axis(import_integer(n, "dim", -1), rank, &axis) || size < 1 || step < 1)
-        return base_fail(n->importer->report, BASE_INVALID,
-                         "attributes \"dim\", \"size\" and \"step\" are %lld, %lld and %lld; the input has rank %d",
-                         (long long)import_integer(n, "dim", -1), (long long)size, (long long)step, rank);
+        return base_fail(
+            n->importer->report, BASE_INVALID,
+            "attributes \"dim\", \"size\" and \"step\" are %lld, %lld and %lld; the input has rank %d",
+            (long long)import_integer(n, "dim", -1), (long long)size, (long long)step, rank);
     /* How many begin early enough: a window that does not fit is none. */
     ir_value *ends = expr_binary(n, OP_SUB, extent(n, x, axis), import_constant_integer(n, size - 1));
     ir_value *starts = expr_axis(n, OP_UNSQUEEZE, steps(n, ends, step), 1);
@@ -120,7 +143,8 @@ base_status import_convert_ms_unfold(import_node *n) {
 
 /* Whether no element is infinite, or not a number; or one of the two alone. */
 base_status import_convert_ms_is_all_finite(import_node *n) {
-    const bool infinite = import_integer(n, "isinf_only", 0) != 0, nan = import_integer(n, "isnan_only", 0) != 0;
+    const bool infinite = import_integer(n, "isinf_only", 0) != 0,
+               nan = import_integer(n, "isnan_only", 0) != 0;
     ir_value *count = NULL;
     if (infinite && nan)
         return base_fail(n->importer->report, BASE_INVALID, "isinf_only and isnan_only cannot both be set");
@@ -129,7 +153,9 @@ base_status import_convert_ms_is_all_finite(import_node *n) {
         if (!x) return base_fail(n->importer->report, BASE_INVALID, "input %u is absent, it is needed", i);
         if (!nan) parts[0] = expr_unary(n, OP_IS_INF, x);
         if (!infinite) parts[1] = expr_unary(n, OP_IS_NAN, x);
-        ir_value *wrong = !parts[0] ? parts[1] : !parts[1] ? parts[0] : expr_binary(n, OP_OR, parts[0], parts[1]);
+        ir_value *wrong = !parts[0]   ? parts[1]
+                          : !parts[1] ? parts[0]
+                                      : expr_binary(n, OP_OR, parts[0], parts[1]);
         ir_value *sum = expr_reduce(n, OP_REDUCE_SUM, expr_cast(n, wrong, OP_INT64), 0, NULL, false);
         if (!sum) return import_memory(n);
         count = count ? expr_binary(n, OP_ADD, count, sum) : sum;
@@ -140,7 +166,8 @@ base_status import_convert_ms_is_all_finite(import_node *n) {
 /* Columns [from, to) of a matrix; `to` may be NULL: to its end. Numbers below 0 count from the end. */
 static ir_value *columns(const import_node *n, ir_value *x, int64_t from, ir_value *to) {
     static const int64_t axis = 1, end = INT64_MAX;
-    ir_value *inputs[] = {x, import_constant_integers(n, 1, &from), to ? to : import_constant_integers(n, 1, &end),
+    ir_value *inputs[] = {x, import_constant_integers(n, 1, &from),
+                          to ? to : import_constant_integers(n, 1, &end),
                           import_constant_integers(n, 1, &axis)};
     return x && inputs[1] && inputs[2] && inputs[3] ? import_make(n, OP_SLICE, NONE, 4, inputs) : NULL;
 }
@@ -153,8 +180,8 @@ base_status import_convert_ms_ngram_repeat_block(import_node *n) {
     base_status status = expr_need_dtype(n, scores);
     if (status != BASE_OK) return status;
     if (size < 1 || size > 64)
-        return base_fail_unsupported(n->importer->report, "attribute \"ngram_size\" is %lld, expected 1 to 64",
-                                     (long long)size);
+        return base_fail_unsupported(n->importer->report,
+                                     "attribute \"ngram_size\" is %lld, expected 1 to 64", (long long)size);
     /* Candidate i is the token after tokens i to i + size - 2, which are compared with the last ones. */
     ir_value *count = expr_binary(n, OP_SUB, extent(n, ids, 1), import_constant_integer(n, size - 1));
     count = expr_binary(n, OP_MAX, count, import_constant_integer(n, 0));
@@ -187,13 +214,15 @@ static base_status check_fourier(const import_node *n) {
     const int64_t axes = import_integer(n, "signal_ndim", 1);
     if (axes == 1 && import_integer(n, "normalized", 0) == 0 && import_integer(n, "onesided", 1) == 1)
         return expr_need_dtype(n, n->inputs[0]);
-    return base_fail_unsupported(n->importer->report, "only signal_ndim 1, normalized 0 and onesided 1 are supported");
+    return base_fail_unsupported(n->importer->report,
+                                 "only signal_ndim 1, normalized 0 and onesided 1 are supported");
 }
 
 static ir_value *transformed(const import_node *n, ir_value *x, bool inverse) {
     op_attributes attributes = NONE;
     ir_value *inputs[] = {x, NULL, import_constant_integer(n, -2)};
-    if (!x || !inputs[2] || !import_attributes_add_integer(n, &attributes, inverse ? "inverse" : "onesided", 1))
+    if (!x || !inputs[2] ||
+        !import_attributes_add_integer(n, &attributes, inverse ? "inverse" : "onesided", 1))
         return NULL;
     return import_make(n, OP_DFT, attributes, 3, inputs);
 }

@@ -288,6 +288,14 @@ gives('GemmaRotaryEmbedding', [emb, q, qr, k, kr], [q * cosine + qr * sine, k * 
 gives('Inverse', [F([[2, 1], [1, 1]])], [F([[1, -1], [-1, 2]])])
 gives('Inverse', [F([[0, 1], [1, 0]])], [F([[0, 1], [1, 0]])])
 gives('DynamicTimeWarping', [F([[1, 9, 9], [9, 1, 9], [9, 9, 1]])], [np.int32([[0, 1, 2], [0, 1, 2]])])
+# Rows that are nearly equal, far from 0: squares of floats would cancel.
+near = F(1000) + draw(5, 7)
+beside = near[[3, 1, 4, 0]] + F([[0.0], [0.001], [0.002], [0.1]])
+for dtype in F, np.float64:
+    a, b = near.astype(dtype), beside.astype(dtype)
+    squares = ((a[:, None].astype(np.float64) - b[None]) ** 2).sum(-1)
+    gives('CDist', [a, b], [squares.astype(dtype)], 1e-8, metric='sqeuclidean')
+    gives('CDist', [a, b], [np.sqrt(squares).astype(dtype)], 1e-4, metric='euclidean')
 tokens = np.int64([5, 6, 7, 8])
 gives('BifurcationDetector', [tokens, np.int64([4]), np.int64([1]), np.int64([6, 9, 9, 9])], [np.int64([4, 6, 9]), np.int64([-1])], min_ngram_size=1, max_ngram_size=2)
 gives('BifurcationDetector', [tokens, np.int64([5, 6]), np.int64([0])], [np.int64([5, 6]), np.int64([2])], min_ngram_size=1, max_ngram_size=3)
