@@ -380,6 +380,46 @@ static void the_first_of_columns(void **state) {
     }
 }
 
+/* Lines of points, longer than what is mapped together, against the definition. */
+static void grids_are_mapped(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_DOUBLE, OP_FLOAT16};
+    for (uint64_t round = 1; round <= 60; round++) {
+        uint64_t seed = round * 1299709;
+        const op_dtype dtype = dtypes[round % 3];
+        const int64_t rank = 2 + (int64_t)(round & 1), batches = random_range(&seed, 1, 3);
+        const bool corners = round & 2;
+        int64_t extents[3];
+        for (int64_t k = 0; k < rank; k++) extents[k] = random_range(&seed, 1, k + 1 < rank ? 5 : 600);
+        application app;
+        application_init(&app, OP_AFFINE_GRID);
+        application_random(&app, dtype, 3, DIMS(batches, rank, rank + 1), &seed);
+        int64_t *size = application_input(&app, OP_INT64, 1, DIMS(rank + 2));
+        size[0] = batches, size[1] = 1;
+        memcpy(size + 2, extents, (size_t)rank * sizeof *size);
+        application_integer(&app, "align_corners", corners);
+        application_run(&app, "portable.affine_grid", 1 + (int)(round % 5));
+        int64_t points = 1;
+        for (int64_t k = 0; k < rank; k++) points *= extents[k];
+        for (int64_t i = 0; i < batches * points * rank; i++) {
+            const int64_t map = (i / rank / points * rank + i % rank) * (rank + 1);
+            double want = application_element(&app.inputs[0], map + rank);
+            int64_t rest = i / rank % points;
+            for (int64_t k = 0; k < rank; k++) {
+                const int64_t extent = extents[rank - 1 - k], at = rest % extent;
+                const double place = !corners      ? (2 * (double)at + 1) / (double)extent - 1
+                                     : extent == 1 ? -1
+                                                   : 2 * (double)at / (double)(extent - 1) - 1;
+                want += place * application_element(&app.inputs[0], map + k);
+                rest /= extent;
+            }
+            application_check_near(application_element(&app.outputs[0], i), want,
+                                   dtype == OP_FLOAT16 ? 0x1p-10 : 1e-6, round, i);
+        }
+        application_free(&app);
+    }
+}
+
 /* Images at points inside, at the margins and outside: floats, whose points are taken side by side, as doubles, which are taken one by
  * one. */
 static void floats_are_sampled_as_doubles(void **state) {
@@ -531,6 +571,7 @@ int main(void) {
                                        cmocka_unit_test(powers_of_halves),
                                        cmocka_unit_test(the_first_of_rows),
                                        cmocka_unit_test(the_first_of_columns),
+                                       cmocka_unit_test(grids_are_mapped),
                                        cmocka_unit_test(floats_are_sampled_as_doubles),
                                        cmocka_unit_test(regions_of_floats_are_those_of_doubles),
                                        cmocka_unit_test(elements_are_gathered),
