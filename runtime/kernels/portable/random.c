@@ -3,6 +3,7 @@
  */
 #include "runtime/kernels/portable/random.h"
 #include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/vector_doubles.h"
 #include <math.h>
 #include <string.h>
 
@@ -47,30 +48,64 @@ static int digits_of(op_dtype dtype) {
     return dtype == OP_DOUBLE ? 53 : dtype == OP_FLOAT ? 24 : dtype == OP_FLOAT16 ? 11 : 8;
 }
 
-static void make_uniform(void *user, int64_t begin, int64_t end) {
-    const random_context *context = user;
-    const random_state *state = context->state;
-    const int digits = digits_of(state->to);
-    const double low = state->first, wide = state->second - low;
-    for (int64_t i = begin; i < end; i++) {
-        rt_element_store(state->to, context->y, i,
-                         low + wide * rt_random_uniform(context->stream, (uint64_t)i, digits));
+enum { DRAWN = 256 }; /* numbers that are drawn together */
+
+/* rt_random_uniform of `count` numbers from `first` on. */
+RT_CLONES_FUSED static void draw(uint64_t stream, uint64_t first, int64_t count, int digits, double *to) {
+    const double unit = 1 / (double)((uint64_t)1 << digits);
+    RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] =
+        (double)(rt_random_number(stream, first + (uint64_t)i) >> (64 - digits)) * unit;
+}
+
+static void store_reals(op_dtype dtype, void *to, int64_t first, int64_t count, const double *from) {
+    if (dtype == OP_FLOAT) {
+        float *y = (float *)to + first;
+        for (int64_t i = 0; i < count; i++) y[i] = (float)from[i];
+    } else {
+        for (int64_t i = 0; i < count; i++) rt_element_store(dtype, to, first + i, from[i]);
     }
 }
 
-/* Pairs of numbers: two uniform ones become two normal ones (Box and Muller, 1958). The first is never 0. */
+static void make_uniform(void *user, int64_t begin, int64_t end) {
+    const random_context *context = user;
+    const random_state *state = context->state;
+    const double low = state->first, wide = state->second - low;
+    double numbers[DRAWN];
+    for (int64_t first = begin; first < end; first += DRAWN) {
+        const int64_t count = end - first < DRAWN ? end - first : DRAWN;
+        draw(context->stream, (uint64_t)first, count, digits_of(state->to), numbers);
+        for (int64_t i = 0; i < count; i++) numbers[i] = low + wide * numbers[i];
+        store_reals(state->to, context->y, first, count, numbers);
+    }
+}
+
+/* Pairs of uniform numbers become normal ones (Box and Muller, 1958). The first is never 0. */
+RT_CLONES static void turn_normal(double *numbers, int64_t pairs, double mean, double scale) {
+    double radius[DRAWN / 2], angle[DRAWN / 2], cosine[DRAWN / 2], sine[DRAWN / 2];
+    for (int64_t i = 0; i < pairs; i++) {
+        radius[i] = 1 - numbers[2 * i];
+        angle[i] = 6.283185307179586 * numbers[2 * i + 1];
+    }
+    RT_MAP_LONG_DOUBLE(radius, radius, pairs, rt_log_double(a));
+    RT_MAP_LONG_DOUBLE(cosine, angle, pairs, rt_cos_double(a));
+    RT_MAP_LONG_DOUBLE(sine, angle, pairs, rt_sin_double(a));
+    for (int64_t i = 0; i < pairs; i++) {
+        const double length = scale * sqrt(-2 * radius[i]);
+        numbers[2 * i] = mean + length * cosine[i];
+        numbers[2 * i + 1] = mean + length * sine[i];
+    }
+}
+
+/* Pairs. */
 static void make_normal(void *user, int64_t begin, int64_t end) {
     const random_context *context = user;
     const random_state *state = context->state;
-    for (int64_t pair = begin; pair < end; pair++) {
-        const double one = 1 - rt_random_uniform(context->stream, (uint64_t)(2 * pair), 53);
-        const double angle =
-            2 * acos(-1.0) * rt_random_uniform(context->stream, (uint64_t)(2 * pair + 1), 53);
-        const double radius = state->second * sqrt(-2 * log(one));
-        rt_element_store(state->to, context->y, 2 * pair, state->first + radius * cos(angle));
-        if (2 * pair + 1 < state->count) {
-            rt_element_store(state->to, context->y, 2 * pair + 1, state->first + radius * sin(angle));
-        }
+    double numbers[DRAWN];
+    for (int64_t pair = begin; pair < end; pair += DRAWN / 2) {
+        const int64_t pairs = end - pair < DRAWN / 2 ? end - pair : DRAWN / 2, rest = state->count - 2 * pair;
+        draw(context->stream, (uint64_t)(2 * pair), 2 * pairs, 53, numbers);
+        turn_normal(numbers, pairs, state->first, state->second);
+        store_reals(state->to, context->y, 2 * pair, rest < 2 * pairs ? rest : 2 * pairs, numbers);
     }
 }
 
@@ -90,18 +125,35 @@ static uint64_t one_of(op_dtype dtype) {
     }
 }
 
-static void make_bernoulli(void *user, int64_t begin, int64_t end) {
-    const random_context *context = user;
+RT_CLONES static void compare_floats(const double *drawn, const float *x, int64_t count, float *y) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = drawn[i] < (double)x[i] ? 1.0f : 0.0f;
+}
+
+static void compare_any(const random_context *context, const double *drawn, int64_t first, int64_t count) {
     const random_state *state = context->state;
     const uint64_t one = one_of(state->to);
     const size_t size = op_dtype_bytes(state->to);
-    for (int64_t i = begin; i < end; i++) {
+    for (int64_t i = first; i < first + count; i++) {
         const double probability = rt_element_load(state->from, context->x, i);
-        const uint64_t bits = rt_random_uniform(context->stream, (uint64_t)i, 53) < probability ? one : 0;
+        const uint64_t bits = drawn[i - first] < probability ? one : 0;
         if (size == 1) ((uint8_t *)context->y)[i] = (uint8_t)bits;
         else if (size == 2) ((uint16_t *)context->y)[i] = (uint16_t)bits;
         else if (size == 4) ((uint32_t *)context->y)[i] = (uint32_t)bits;
         else ((uint64_t *)context->y)[i] = bits;
+    }
+}
+
+static void make_bernoulli(void *user, int64_t begin, int64_t end) {
+    const random_context *context = user;
+    const random_state *state = context->state;
+    const bool floats = state->from == OP_FLOAT && state->to == OP_FLOAT;
+    double drawn[DRAWN];
+    for (int64_t first = begin; first < end; first += DRAWN) {
+        const int64_t count = end - first < DRAWN ? end - first : DRAWN;
+        draw(context->stream, (uint64_t)first, count, 53, drawn);
+        if (floats)
+            compare_floats(drawn, (const float *)context->x + first, count, (float *)context->y + first);
+        else compare_any(context, drawn, first, count);
     }
 }
 
