@@ -2,6 +2,7 @@
 /* arg_reduce.c: where along an axis the largest or smallest element is. A NaN counts as more extreme than any
  * number. Of equal elements the first is taken, or the last with select_last_index. */
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/lanes.h"
 #include <string.h>
 
 typedef struct arg_state {
@@ -102,6 +103,57 @@ static arg_function *const functions[OP_DTYPE_COUNT] = {
     [OP_UINT8] = arg_uint8, [OP_UINT16] = arg_uint16, [OP_UINT32] = arg_uint32, [OP_UINT64] = arg_uint64,
 };
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HAS_LINES_512 __builtin_cpu_supports("avx512f")
+#define WIDE __attribute__((target("avx512f")))
+enum { WIDTH = 16, CHAINS = 4 };
+
+/* The extreme of a line of at least WIDTH floats; *none: there is a NaN. */
+WIDE static float extreme_512(const float *x, int64_t count, bool smallest, bool *none) {
+    __m512 best[CHAINS];
+    __mmask16 unordered = 0;
+    for (int k = 0; k < CHAINS; k++) best[k] = _mm512_loadu_ps(x);
+    for (int64_t i = 0; i < count; i += CHAINS * WIDTH) {
+        _Pragma("GCC unroll 4") for (int k = 0; k < CHAINS; k++) {
+            const int64_t at = i + k * WIDTH, last = count - WIDTH;
+            const __m512 a = _mm512_loadu_ps(x + (at < last ? at : last)); /* the last ones again */
+            unordered = (__mmask16)(unordered | _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q));
+            best[k] = smallest ? _mm512_min_ps(a, best[k]) : _mm512_max_ps(a, best[k]);
+        }
+    }
+    *none = unordered;
+    if (smallest)
+        return _mm512_reduce_min_ps(
+            _mm512_min_ps(_mm512_min_ps(best[0], best[1]), _mm512_min_ps(best[2], best[3])));
+    return _mm512_reduce_max_ps(
+        _mm512_max_ps(_mm512_max_ps(best[0], best[1]), _mm512_max_ps(best[2], best[3])));
+}
+
+/* Which of 16 are the extreme, or NaNs. */
+WIDE static inline __mmask16 found_512(__m512 a, __m512 extreme, bool none) {
+    return none ? _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q) : _mm512_cmp_ps_mask(a, extreme, _CMP_EQ_OQ);
+}
+
+/* Where the line has it: arg_float, of which each comparison waits for the one before, goes through it once, which takes longer. */
+WIDE static int64_t line_512(const arg_state *state, const float *x) {
+    const int64_t count = state->extent, last = count - WIDTH;
+    bool none;
+    const __m512 extreme = _mm512_set1_ps(extreme_512(x, count, state->smallest, &none));
+    for (int64_t i = 0; i < count; i += WIDTH) {
+        const int64_t at = state->last ? (last > i ? last - i : 0) : i < last ? i : last;
+        const unsigned found = found_512(_mm512_loadu_ps(x + at), extreme, none);
+        if (found) return at + (state->last ? 31 - __builtin_clz(found) : __builtin_ctz(found));
+    }
+    return 0;
+}
+#else
+#define HAS_LINES_512 false
+static int64_t line_512(const arg_state *state, const float *x) {
+    (void)state, (void)x;
+    return 0;
+}
+#endif
+
 typedef struct arg_context {
     const arg_state *state;
     int64_t *to;
@@ -110,6 +162,12 @@ typedef struct arg_context {
 
 static void run_tasks(void *user, int64_t begin, int64_t end) {
     const arg_context *context = user;
+    const arg_state *state = context->state;
+    if (state->dtype == OP_FLOAT && state->inner == 1 && state->extent >= LANES && HAS_LINES_512) {
+        for (int64_t i = begin; i < end; i++)
+            context->to[i] = line_512(state, (const float *)context->from + i * state->extent);
+        return;
+    }
     functions[context->state->dtype](context->state, context->to, context->from, begin, end);
 }
 

@@ -92,21 +92,27 @@ static bool is_taken(double a, double b, bool smallest, bool last) {
     return smallest ? a < b : a > b;
 }
 
-/* Equal elements, NaN, more lines than are read together. */
+/* Equal elements, infinities, NaN, more lines than are read together, and longer ones. */
 static void extremes_of_short_lines(void **state) {
     (void)state;
     static const op_dtype dtypes[] = {OP_FLOAT, OP_DOUBLE, OP_FLOAT16, OP_INT64, OP_INT8};
-    for (uint64_t round = 1; round <= 240; round++) {
+    for (uint64_t round = 1; round <= 480; round++) {
         uint64_t seed = round * 86028121;
         const op_dtype dtype = dtypes[round % 5];
         const bool smallest = round / 5 % 2, last = round / 10 % 2, real = round % 5 < 3;
-        const int64_t dims[2] = {random_range(&seed, 1, round % 6 ? 40 : 1300), random_range(&seed, 1, 40)};
+        const int64_t dims[2] = {random_range(&seed, 1, round % 6 ? 40 : 1300),
+                                 random_range(&seed, 1, round % 7 ? 40 : 300)};
+        const int64_t least = round % 2 ? -6 : -100;
         application app;
         application_init(&app, smallest ? OP_ARG_MIN : OP_ARG_MAX);
         void *data = application_input(&app, dtype, 2, dims);
         for (int64_t i = 0; i < dims[0] * dims[1]; i++) {
-            const int64_t drawn = random_range(&seed, -6, 7);
-            rt_element_store(dtype, data, i, drawn == 7 && real ? (double)NAN : (double)drawn);
+            const int64_t drawn = random_range(&seed, least, 7);
+            const double value = drawn == 7       ? (double)NAN
+                                 : drawn == 6     ? (double)INFINITY
+                                 : drawn == least ? -(double)INFINITY
+                                                  : 0;
+            rt_element_store(dtype, data, i, real && value != 0 ? value : (double)drawn);
         }
         application_integer(&app, "axis", 1);
         application_integer(&app, "select_last_index", last);
