@@ -134,7 +134,7 @@ WIDE static inline __mmask16 found_512(__m512 a, __m512 extreme, bool none) {
     return none ? _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q) : _mm512_cmp_ps_mask(a, extreme, _CMP_EQ_OQ);
 }
 
-/* Where the line has it: arg_float, of which each comparison waits for the one before, goes through it once, which takes longer. */
+/* Where the line has it. Lanes that each keep a place, as in arg_float, would have to be compared one by one at its end. */
 WIDE static int64_t line_512(const arg_state *state, const float *x) {
     const int64_t count = state->extent, last = count - WIDTH;
     bool none;
