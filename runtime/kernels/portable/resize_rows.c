@@ -140,8 +140,8 @@ void rt_nearest_rows(size_t element, const void *from, const rt_across *by, int6
     for (int64_t row = 1; row < rows; row++) memcpy((char *)to + (size_t)row * bytes, to, bytes);
 }
 
-RT_CLONES void rt_blend_row(const float *from, rt_across a, int taps, int64_t width, float weight,
-                            float *to) {
+RT_CLONES static void blend_row(const float *from, rt_across a, int taps, int64_t width, float weight,
+                                float *to) {
     const int32_t *i = a.indices;
     const float *w = a.weights;
     if (taps == 2) {
@@ -181,8 +181,8 @@ void rt_blend_line(const float *from, rt_across a, int64_t width, float *line) {
     blend_line_any(from, a, width, line);
 }
 
-RT_CLONES void rt_add_lines(const float *a, const float *b, int64_t width, float of_a, float of_b,
-                            float *to) {
+RT_CLONES static void add_lines(const float *a, const float *b, int64_t width, float of_a, float of_b,
+                                float *to) {
     if (!b) {
         RT_VECTOR for (int64_t x = 0; x < width; x++) to[x] = 0 + of_a * a[x];
         return;
@@ -190,6 +190,19 @@ RT_CLONES void rt_add_lines(const float *a, const float *b, int64_t width, float
     RT_VECTOR for (int64_t x = 0; x < width; x++) to[x] = 0 + of_a * a[x] + of_b * b[x];
 }
 
-RT_CLONES void rt_add_row(const float *from, int64_t width, float weight, float *line) {
+RT_CLONES static void add_row(const float *from, int64_t width, float weight, float *line) {
     RT_VECTOR for (int64_t x = 0; x < width; x++) line[x] += weight * from[x];
+}
+
+/* Functions with several versions are seen by whoever links with the library, unless they are static. */
+void rt_blend_row(const float *from, rt_across a, int taps, int64_t width, float weight, float *to) {
+    blend_row(from, a, taps, width, weight, to);
+}
+
+void rt_add_lines(const float *a, const float *b, int64_t width, float of_a, float of_b, float *to) {
+    add_lines(a, b, width, of_a, of_b, to);
+}
+
+void rt_add_row(const float *from, int64_t width, float weight, float *line) {
+    add_row(from, width, weight, line);
 }
