@@ -435,32 +435,58 @@ static base_status run_small_numbers(const rt_prepared *prepared, const op_tenso
 
 /* ---- strings ------------------------------------------------------------------------------------------- */
 
+/* With so many digits, and whether that reads back to the same number. */
+static bool print_digits(char *text, double value, bool single, int digits, int *length) {
+    *length = snprintf(text, NUMBER_TEXT, "%.*g", digits, value);
+    return single ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value;
+}
+
 /* The shortest decimal that reads back to the same number. `single`: as a float. */
 static int print_real(char *text, double value, bool single) {
     if (isnan(value)) return snprintf(text, NUMBER_TEXT, "NaN");
     if (isinf(value)) return snprintf(text, NUMBER_TEXT, value < 0 ? "-INF" : "INF");
-    int length = 0;
-    for (int digits = 1; digits <= 17; digits++) {
-        length = snprintf(text, NUMBER_TEXT, "%.*g", digits, value);
-        if (single ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value) break;
+    /* More digits than enough are enough, too, and so many are searched for by halves; but not where numbers lie closer below than above. */
+    int length = 0, enough = single ? 9 : 17, printed = 0, exponent;
+    const double size = fabs(frexp(value, &exponent));
+    for (int few = 0; enough - few > 1;) {
+        printed = size <= 0.5 ? few + 1 : few + (enough - few) / 2;
+        if (print_digits(text, value, single, printed, &length)) enough = printed;
+        else few = printed;
     }
+    if (printed != enough) (void)print_digits(text, value, single, enough, &length);
     return length;
 }
 
-#define PRINT_INTEGER(dtype, type, format)                                                                   \
+static int print_whole(char *text, uint64_t size, bool negative) {
+    char digits[20];
+    int count = 0, length = 0;
+    do digits[count++] = (char)('0' + size % 10);
+    while (size /= 10);
+    if (negative) text[length++] = '-';
+    while (count > 0) text[length++] = digits[--count];
+    text[length] = 0;
+    return length;
+}
+
+#define PRINT_INTEGER(dtype, type)                                                                           \
+    case dtype: {                                                                                            \
+        const type value = ((const type *)from)[index];                                                      \
+        return print_whole(text, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, value < 0);              \
+    }
+#define PRINT_NATURAL(dtype, type)                                                                           \
     case dtype:                                                                                              \
-        return snprintf(text, NUMBER_TEXT, "%" format, ((const type *)from)[index])
+        return print_whole(text, ((const type *)from)[index], false)
 
 static int print_number(char *text, op_dtype dtype, const void *from, int64_t index) {
     switch (dtype) {
-        PRINT_INTEGER(OP_INT8, int8_t, PRId8);
-        PRINT_INTEGER(OP_INT16, int16_t, PRId16);
-        PRINT_INTEGER(OP_INT32, int32_t, PRId32);
-        PRINT_INTEGER(OP_INT64, int64_t, PRId64);
-        PRINT_INTEGER(OP_UINT8, uint8_t, PRIu8);
-        PRINT_INTEGER(OP_UINT16, uint16_t, PRIu16);
-        PRINT_INTEGER(OP_UINT32, uint32_t, PRIu32);
-        PRINT_INTEGER(OP_UINT64, uint64_t, PRIu64);
+        PRINT_INTEGER(OP_INT8, int8_t)
+        PRINT_INTEGER(OP_INT16, int16_t)
+        PRINT_INTEGER(OP_INT32, int32_t)
+        PRINT_INTEGER(OP_INT64, int64_t)
+        PRINT_NATURAL(OP_UINT8, uint8_t);
+        PRINT_NATURAL(OP_UINT16, uint16_t);
+        PRINT_NATURAL(OP_UINT32, uint32_t);
+        PRINT_NATURAL(OP_UINT64, uint64_t);
     case OP_BOOL:
         return snprintf(text, NUMBER_TEXT, "%s", ((const uint8_t *)from)[index] ? "True" : "False");
     case OP_FLOAT:

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_operators_decoding.c: operators on strings and on the bytes of images: StringConcat, StringSplit, RegexFullMatch, ImageDecoder, as
+/* test_operators_decoding.c: operators on strings and on the bytes of images: StringConcat, StringSplit, RegexFullMatch, ImageDecoder, and Cast of numbers to strings, as
  * far as the build has their libraries; damaged images give a message, never more. */
 #include "runtime/kernels/table.h"
 #include "tests/support/application.h"
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -177,9 +179,61 @@ static void test_damaged_images(void **state) {
     }
 }
 
+/* ---- numbers as texts ---------------------------------------------------------------------------------- */
+
+/* What C prints: of reals with the fewest digits that read back. */
+static void expected_text(char *text, size_t size, op_dtype dtype, const void *from, int64_t i) {
+    if (dtype == OP_INT64) snprintf(text, size, "%" PRId64, ((const int64_t *)from)[i]);
+    else if (dtype == OP_UINT64) snprintf(text, size, "%" PRIu64, ((const uint64_t *)from)[i]);
+    else if (dtype == OP_INT8) snprintf(text, size, "%d", ((const int8_t *)from)[i]);
+    else {
+        const bool single = dtype == OP_FLOAT;
+        const double value = single ? (double)((const float *)from)[i] : ((const double *)from)[i];
+        for (int digits = 1; digits <= 17; digits++) {
+            snprintf(text, size, "%.*g", digits, value);
+            if (single ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value) return;
+        }
+    }
+}
+
+static void test_numbers_as_texts(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_DOUBLE, OP_INT64, OP_UINT64, OP_INT8};
+    enum { COUNT = 3000 };
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        uint64_t seed = 17 + d;
+        application app;
+        application_init(&app, OP_CAST);
+        char *data = application_input(&app, dtypes[d], 1, DIMS(COUNT));
+        const size_t size = op_dtype_bytes(dtypes[d]);
+        for (int64_t i = 0; i < COUNT; i++) {
+            /* Any bits, few bits, powers of two; reals are finite. */
+            uint64_t bits = random_next(&seed);
+            if (i % 3 == 1) bits >>= random_range(&seed, 0, 63);
+            if (i % 3 == 2) bits = dtypes[d] == OP_FLOAT ? (bits & 0xff) << 23 : (bits & 0x7ff) << 52;
+            if (dtypes[d] == OP_FLOAT && (bits & 0x7f800000u) == 0x7f800000u) bits ^= 0x01000000u;
+            if (dtypes[d] == OP_DOUBLE && bits << 1 >> 53 == 0x7ff) bits ^= UINT64_C(1) << 54;
+            memcpy(data + (size_t)i * size, &bits, size);
+        }
+        application_integer(&app, "to", OP_STRING);
+        assert_int_equal(evaluate(&app), BASE_OK);
+        for (int64_t i = 0; i < COUNT; i++) {
+            const op_string *made = &((const op_string *)app.outputs[0].data)[i];
+            char want[64];
+            expected_text(want, sizeof want, dtypes[d], data, i);
+            if (made->length != strlen(want) || memcmp(made->data, want, made->length) != 0)
+                fail_msg("%.*s, expected %s", (int)made->length, made->data, want);
+        }
+        application_free(&app);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_concat), cmocka_unit_test(test_split),
-                                       cmocka_unit_test(test_regex), cmocka_unit_test(test_images),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers_as_texts),
+                                       cmocka_unit_test(test_concat),
+                                       cmocka_unit_test(test_split),
+                                       cmocka_unit_test(test_regex),
+                                       cmocka_unit_test(test_images),
                                        cmocka_unit_test(test_damaged_images)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
