@@ -205,7 +205,7 @@ static base_status prepare_special(const op_call *call, const rt_environment *en
 /* ---- Det ----------------------------------------------------------------------------------------------- */
 
 /* Gaussian elimination with partial pivoting, in double. */
-static double determinant(double *m, int64_t n) {
+RT_CLONES static double determinant(double *m, int64_t n) {
     double product = 1;
     for (int64_t c = 0; c < n; c++) {
         int64_t pivot = c;
@@ -220,7 +220,9 @@ static double determinant(double *m, int64_t n) {
         product *= pivot == c ? m[c * n + c] : -m[c * n + c];
         for (int64_t r = c + 1; r < n; r++) {
             double by = m[r * n + c] / m[c * n + c];
-            for (int64_t k = c; k < n; k++) m[r * n + k] -= by * m[c * n + k];
+            double *row = m + r * n;
+            const double *from = m + c * n;
+            RT_VECTOR for (int64_t k = c; k < n; k++) row[k] -= by * from[k];
         }
     }
     return product;
