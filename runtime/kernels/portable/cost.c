@@ -216,8 +216,9 @@ double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *e
 /* On machines that have tiles of bytes (Sapphire Rapids and its successors), as measured in networks, with vectors at the rate that they have there. There
  * direct convolutions go at three quarters of the rate that `wide` says, in whose measure predictions are. */
 typedef struct fixed_rates {
-    double step, row; /* seconds of a step of a tile by a tile, with six products of digits; more of them for each row */
-    double sums;      /* of sums of digits that become floats, a tile of them */
+    double step,
+        row; /* seconds of a step of a tile by a tile, with six products of digits; more of them for each row */
+    double sums; /* of sums of digits that become floats, a tile of them */
     double near,
         far; /* bytes of weights a second that one thread reads from there, from the cache that all cores share */
     double
@@ -236,10 +237,10 @@ static const fixed_rates tiles = {.step = 14e-9,
                                     .far = 30e9,
                                     .waited = 0.35}; /* in vectors */
 static const struct {
-    double begin;      /* of a run */
-    double split;      /* numbers a second that become digits */
-    double left;       /* numbers of results a second */
-    double apart;      /* seconds of a number whose activation is computed apart, more than other kernels take */
+    double begin; /* of a run */
+    double split; /* numbers a second that become digits */
+    double left;  /* numbers of results a second */
+    double apart; /* seconds of a number whose activation is computed apart, more than other kernels take */
     double near_bytes; /* that a near cache holds: of digits, of weights */
     double again;      /* times multiplying, where it does not hold the digits */
     double distant;    /* bytes of weights a second from memory */
