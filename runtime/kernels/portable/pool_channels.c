@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool_channels.c: MaxPool of floats where channels are innermost: the maximum of rows of channels.
+/* pool_channels.c: MaxPool of floats where channels are innermost, or in blocks of 16: the maximum of rows of channels.
  *
- * Each window element is a row of all channels, contiguous in memory, so that a point of the output is the maximum of some
+ * Each window element is a row of all channels, or of those of a block, contiguous in memory, so that a point of the output is the maximum of some
  * rows, one register after another. The numbers are those of pool.c: a NaN stays, and a window that sees nothing has the lowest
  * number.
  */
@@ -11,7 +11,9 @@
 #include <math.h>
 
 typedef struct image {
-    int64_t channels, lines; /* of the output: batch times rows */
+    int64_t channels;     /* of a pixel */
+    int64_t blocks, rest; /* of channels, of an image; channels of the last one, 0: all */
+    int64_t lines;        /* of the output: batch times blocks times rows */
     int64_t input[2], output[2], kernel[2], stride[2], dilation[2], before[2];
 } image;
 
@@ -26,7 +28,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     if (call->code != OP_MAX_POOL || x->dtype != OP_FLOAT || x->shape.rank != 4) return false;
     if (call->output_count > 1 && call->outputs[1].type.dtype != OP_NONE) return false;
-    return x->layout == OP_LAYOUT_NHWC && y->layout == OP_LAYOUT_NHWC;
+    return x->layout == y->layout && (x->layout == OP_LAYOUT_NHWC || x->layout == OP_LAYOUT_NC16);
 }
 
 /* The window elements of one dimension that lie inside of the input at output position `at`. */
@@ -204,14 +206,24 @@ static void make_line(const image *shape, const float *x, int64_t line, float *y
     maximum_line(shape, x, line, y);
 }
 
+/* What pads the last block is zeros, also where windows see nothing. */
+static void clear_rest(const image *shape, int64_t line, float *y) {
+    if (shape->rest == 0 || line / shape->output[0] % shape->blocks != shape->blocks - 1) return;
+    for (int64_t column = 0; column < shape->output[1]; column++, y += shape->channels)
+        for (int64_t c = shape->rest; c < shape->channels; c++) y[c] = 0;
+}
+
 static void pool_member(void *context, int member, int members) {
     const image_job *job = context;
     const image *shape = job->shape;
     const int64_t input = shape->input[0] * shape->input[1] * shape->channels,
                   output = shape->output[1] * shape->channels;
-    for (int64_t line = shape->lines * member / members; line < shape->lines * (member + 1) / members; line++)
+    for (int64_t line = shape->lines * member / members; line < shape->lines * (member + 1) / members;
+         line++) {
         make_line(shape, job->x + line / shape->output[0] * input, line % shape->output[0],
                   job->y + line * output);
+        clear_rest(shape, line, job->y + line * output);
+    }
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
@@ -229,13 +241,19 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
+    enum { BLOCK = 16 };
     const op_shape *x = &call->inputs[0].type.shape;
+    const bool blocked = call->inputs[0].type.layout == OP_LAYOUT_NC16;
+    const int64_t blocks = blocked ? (x->dims[1] + BLOCK - 1) / BLOCK : 1;
     image *shape = BASE_NEW(arena, image);
     if (!shape) return base_fail_memory(report);
     op_window window;
     base_status status = op_window_read(call, NULL, &window, report);
     if (status != BASE_OK) return status;
-    *shape = (image){.channels = x->dims[1], .lines = x->dims[0] * window.output[0]};
+    *shape = (image){.channels = blocked ? BLOCK : x->dims[1],
+                     .blocks = blocks,
+                     .rest = blocked ? x->dims[1] % BLOCK : 0,
+                     .lines = x->dims[0] * blocks * window.output[0]};
     for (int i = 0; i < 2; i++) {
         shape->input[i] = window.input[i];
         shape->output[i] = window.output[i];

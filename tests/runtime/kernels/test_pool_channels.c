@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_pool_channels.c: MaxPool where channels are innermost (runtime/kernels/portable/pool_channels.c) gives the bits of the
+/* test_pool_channels.c: MaxPool where channels are innermost, or in blocks (runtime/kernels/portable/pool_channels.c) gives the bits of the
  * row-major kernel, NaN included, for random windows, on one thread and on three; and what it refuses. */
 #include "tests/support/allocations.h"
 #include "tests/support/application.h"
@@ -14,14 +14,15 @@ static const rt_kernel *kernel(void) {
     return rt_kernel_of(OP_MAX_POOL, "portable.pool_channels");
 }
 
-static void check(application *app, int threads) {
+static void check(application *app, op_layout layout, int threads) {
     const rt_environment environment = {.threads = threads};
     application_run(app, "portable.pool", 1);
-    const op_tensor expected = application_reordered(app, &app->outputs[0], OP_LAYOUT_NHWC);
+    const op_tensor expected = application_reordered(app, &app->outputs[0], layout);
     const op_tensor saved = app->inputs[0];
     op_tensor *y = &app->outputs[0];
-    app->inputs[0] = application_reordered(app, &saved, OP_LAYOUT_NHWC);
-    y->type.layout = OP_LAYOUT_NHWC;
+    app->inputs[0] = application_reordered(app, &saved, layout);
+    y->type.layout = layout;
+    y->bytes = expected.bytes;
     y->data = application_memory(app, y->bytes);
     memset(y->data, 0x7f, y->bytes);
     assert_true(kernel()->accepts(&app->call, &environment));
@@ -59,7 +60,7 @@ static void same_as_row_major(void **unused) {
         application_integers(&app, "pads", 4, (const int64_t[]){before, after, before, 0});
         if (round % 3 == 0) application_integers(&app, "dilations", 2, (const int64_t[]){1, 2 - round % 2});
         application_integer(&app, "ceil_mode", (int64_t)(round % 2));
-        check(&app, round % 2 ? 1 : 3);
+        check(&app, round / 2 % 2 ? OP_LAYOUT_NHWC : OP_LAYOUT_NC16, round % 2 ? 1 : 3);
         application_free(&app);
     }
 }
