@@ -5,10 +5,10 @@
  */
 #include "runtime/executor.h"
 #include "runtime/kernels/portable/fixed_tiles.h"
-#include "runtime/kernels/portable/fixed_tiles.h"
 #include "tests/support/application.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
+#include "tests/support/writer.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,23 +27,6 @@ enum {
     CAPACITY = 3000000
 };
 
-static size_t append(char *text, size_t used, const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    const int length = vsnprintf(text + used, CAPACITY - used, format, list);
-    va_end(list);
-    assert_true(length >= 0 && (size_t)length < CAPACITY - used);
-    return used + (size_t)length;
-}
-
-static size_t append_constant(char *text, size_t used, const char *name, const char *dims, int count,
-                              uint64_t seed) {
-    used = append(text, used, "  constant %%%s: float32[%s] = {", name, dims);
-    for (int i = 0; i < count; i++)
-        used = append(text, used, "%s%.4f", i ? ", " : "", 0.0001 * (double)random_range(&seed, -500, 500));
-    return append(text, used, "}\n");
-}
-
 /* Extents of images, as numbers or as symbols. */
 typedef struct extents {
     const char *symbols; /* that are declared */
@@ -53,23 +36,25 @@ typedef struct extents {
 /* Windows of 3x3 that move by two, whose results are read twice; points, with what goes around them; windows with few filters. */
 static const char *images_text(const extents *e) {
     static char text[CAPACITY];
-    size_t used = append(text, 0, "module \"images\" {\n%s", e->symbols);
-    used = append_constant(text, used, "u", "192,96,3,3", INNER * CHANNELS * 9, 1);
-    used = append_constant(text, used, "v", "192,192,1,1", INNER * INNER, 2);
-    used = append_constant(text, used, "w", "72,192,1,1", FILTERS * INNER, 3);
-    used = append_constant(text, used, "b", "192", INNER, 4);
-    used = append_constant(text, used, "c", "72", FILTERS, 5);
-    used = append_constant(text, used, "t", "3,72,3,3", FEW * FILTERS * 9, 6);
-    append(text, used,
-           "  graph main(%%x: float32[%s,96,%s,%s]) {\n"
-           "    %%d: float32[?,192,?,?] = Conv(%%x, %%u, %%b) {pads = [1, 1, 1, 1], strides = [2, 2]}\n"
-           "    %%e: float32[?,192,?,?] = Relu(%%d)\n"
-           "    %%f: float32[?,192,?,?] = Conv(%%e, %%v, %%b)\n"
-           "    %%g: float32[?,192,?,?] = Add(%%f, %%e)\n"
-           "    %%h: float32[?,192,?,?] = Tanh(%%g)\n"
-           "    %%y: float32[?,72,?,?] = Conv(%%h, %%w, %%c)\n"
-           "    %%z: float32[?,3,?,?] = Conv(%%y, %%t) {pads = [1, 1, 1, 1]}\n    yield %%y, %%z\n  }\n}\n",
-           e->images, e->height, e->width);
+    support_writer to = support_writer_on(text, sizeof text);
+    support_write(&to, "module \"images\" {\n%s", e->symbols);
+    support_write_constant(&to, "u", "float32", "192,96,3,3", INNER * CHANNELS * 9, 1);
+    support_write_constant(&to, "v", "float32", "192,192,1,1", INNER * INNER, 2);
+    support_write_constant(&to, "w", "float32", "72,192,1,1", FILTERS * INNER, 3);
+    support_write_constant(&to, "b", "float32", "192", INNER, 4);
+    support_write_constant(&to, "c", "float32", "72", FILTERS, 5);
+    support_write_constant(&to, "t", "float32", "3,72,3,3", FEW * FILTERS * 9, 6);
+    support_write(
+        &to,
+        "  graph main(%%x: float32[%s,96,%s,%s]) {\n"
+        "    %%d: float32[?,192,?,?] = Conv(%%x, %%u, %%b) {pads = [1, 1, 1, 1], strides = [2, 2]}\n"
+        "    %%e: float32[?,192,?,?] = Relu(%%d)\n"
+        "    %%f: float32[?,192,?,?] = Conv(%%e, %%v, %%b)\n"
+        "    %%g: float32[?,192,?,?] = Add(%%f, %%e)\n"
+        "    %%h: float32[?,192,?,?] = Tanh(%%g)\n"
+        "    %%y: float32[?,72,?,?] = Conv(%%h, %%w, %%c)\n"
+        "    %%z: float32[?,3,?,?] = Conv(%%y, %%t) {pads = [1, 1, 1, 1]}\n    yield %%y, %%z\n  }\n}\n",
+        e->images, e->height, e->width);
     return text;
 }
 

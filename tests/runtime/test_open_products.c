@@ -7,6 +7,7 @@
 #include "tests/support/application.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
+#include "tests/support/writer.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,23 +17,6 @@
 #include <cmocka.h>
 
 enum { DEPTH = 200, INNER = 256, COLUMNS = 250, MOST_ROWS = 300, CAPACITY = 1200000 };
-
-static size_t append(char *text, size_t used, const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    const int length = vsnprintf(text + used, CAPACITY - used, format, list);
-    va_end(list);
-    assert_true(length >= 0 && (size_t)length < CAPACITY - used);
-    return used + (size_t)length;
-}
-
-static size_t append_constant(char *text, size_t used, const char *name, const char *dtype, const char *dims,
-                              int count, uint64_t seed) {
-    used = append(text, used, "  constant %%%s: %s[%s] = {", name, dtype, dims);
-    for (int i = 0; i < count; i++)
-        used = append(text, used, "%s%.4f", i ? ", " : "", 0.0001 * (double)random_range(&seed, -500, 500));
-    return append(text, used, "}\n");
-}
 
 /* What products compute in: its name, its number in ONNX, how near results are. */
 typedef struct precision {
@@ -46,19 +30,20 @@ static const precision precisions[] = {{"float32", 1, 2e-5f}, {"float16", 10, 2e
 static const char *products_text(const precision *of, const char *symbols, const char *rows) {
     static char text[CAPACITY];
     const char *dtype = of->name;
-    size_t used = append(text, 0, "module \"products\" {\n%s", symbols);
-    used = append_constant(text, used, "v", dtype, "200,256", DEPTH * INNER, 1);
-    used = append_constant(text, used, "w", dtype, "256,250", INNER * COLUMNS, 2);
-    used = append_constant(text, used, "b", dtype, "256", INNER, 3);
-    append(text, used,
-           "  graph main(%%x: float32[1,%s,200]) {\n"
-           "    %%h: %s[1,%s,200] = Cast(%%x) {to = %d}\n"
-           "    %%a: %s[1,%s,256] = MatMul(%%h, %%v)\n"
-           "    %%c: %s[1,%s,256] = Add(%%a, %%b)\n"
-           "    %%d: %s[1,%s,256] = Gelu(%%c)\n"
-           "    %%e: %s[1,%s,250] = MatMul(%%d, %%w)\n"
-           "    %%y: float32[1,%s,250] = Cast(%%e) {to = 1}\n    yield %%y\n  }\n}\n",
-           rows, dtype, rows, of->number, dtype, rows, dtype, rows, dtype, rows, dtype, rows, rows);
+    support_writer to = support_writer_on(text, sizeof text);
+    support_write(&to, "module \"products\" {\n%s", symbols);
+    support_write_constant(&to, "v", dtype, "200,256", DEPTH * INNER, 1);
+    support_write_constant(&to, "w", dtype, "256,250", INNER * COLUMNS, 2);
+    support_write_constant(&to, "b", dtype, "256", INNER, 3);
+    support_write(&to,
+                  "  graph main(%%x: float32[1,%s,200]) {\n"
+                  "    %%h: %s[1,%s,200] = Cast(%%x) {to = %d}\n"
+                  "    %%a: %s[1,%s,256] = MatMul(%%h, %%v)\n"
+                  "    %%c: %s[1,%s,256] = Add(%%a, %%b)\n"
+                  "    %%d: %s[1,%s,256] = Gelu(%%c)\n"
+                  "    %%e: %s[1,%s,250] = MatMul(%%d, %%w)\n"
+                  "    %%y: float32[1,%s,250] = Cast(%%e) {to = 1}\n    yield %%y\n  }\n}\n",
+                  rows, dtype, rows, of->number, dtype, rows, dtype, rows, dtype, rows, dtype, rows, rows);
     return text;
 }
 

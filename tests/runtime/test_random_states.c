@@ -8,6 +8,7 @@
  */
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
+#include "tests/support/writer.h"
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,8 +52,8 @@ typedef struct state {
 
 typedef struct model {
     uint64_t seed, random;
-    char text[TEXT];
-    size_t used;
+    char text[TEXT], yields[TEXT / 4];
+    support_writer to, to_yields;
     int state_count;
     state states[MOST_STATES];
     int64_t most;     /* the bound of what grows; 0: none */
@@ -63,8 +64,7 @@ typedef struct model {
     op_dtype halves; /* OP_NONE: what grows is kept in float */
     int run;
     const char *event; /* the last one */
-    char yields[TEXT / 4];
-    int outputs; /* beside the states */
+    int outputs;       /* beside the states */
     support_session with, without;
     ouro_session *session; /* of `with`, or one that is loaded */
 } model;
@@ -75,19 +75,9 @@ static int draw_below(model *m, int count) {
     return (int)(support_random(&m->random) % (uint64_t)count);
 }
 
-static void say(model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(model *m, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    m->used += (size_t)vsnprintf(m->text + m->used, sizeof m->text - m->used, format, arguments);
-    va_end(arguments);
-    assert_true(m->used < sizeof m->text);
-}
-
-static void say_output(model *m, const char *format, int number) __attribute__((format(printf, 2, 0)));
-static void say_output(model *m, const char *format, int number) {
-    const size_t used = strlen(m->yields);
-    snprintf(m->yields + used, sizeof m->yields - used, format, number);
+/* A value is given by the run: its name is a letter and a number. */
+static void say_output(model *m, char letter, int number) {
+    support_write(&m->to_yields, ", %%%c%d", letter, number);
     m->outputs++;
 }
 
@@ -157,31 +147,35 @@ static void say_given(model *m, int i) {
     const bool only_product =
         m->halves && m->states[from].kind == GROWING; /* others would keep it in float */
     if (draw_below(m, 3) == 0 || only_product) {
-        say(m, " %%e%d: %s = Neg(%%d%d)", i, type, i);
+        support_write(&m->to, " %%e%d: %s = Neg(%%d%d)", i, type, i);
         return;
     }
-    say(m, " %%m%d: float32[] = ReduceSum(%%%s%d, %%all) {keepdims = 0} %%g%d: float32[] = Sign(%%m%d)", i,
-        old ? "s" : "y", from, i, i);
-    say(m, " %%e%d: %s = Add(%%d%d, %%g%d)", i, type, i, i);
+    support_write(
+        &m->to, " %%m%d: float32[] = ReduceSum(%%%s%d, %%all) {keepdims = 0} %%g%d: float32[] = Sign(%%m%d)",
+        i, old ? "s" : "y", from, i, i);
+    support_write(&m->to, " %%e%d: %s = Add(%%d%d, %%g%d)", i, type, i, i);
 }
 
 static void say_window(model *m, int i) {
     const state *s = &m->states[i];
     const int64_t length = s->dims[s->axis];
-    say(m, " %%from%d: int64[1] = Add(%%zero, %%k%" PRId64 ")", i, s->more);
-    say(m, " %%to%d: int64[1] = Add(%%zero, %%k%" PRId64 ")", i, length + (s->sliced_first ? 0 : s->more));
+    support_write(&m->to, " %%from%d: int64[1] = Add(%%zero, %%k%" PRId64 ")", i, s->more);
+    support_write(&m->to, " %%to%d: int64[1] = Add(%%zero, %%k%" PRId64 ")", i,
+                  length + (s->sliced_first ? 0 : s->more));
     if (s->sliced_first) {
-        say(m, " %%w%d: %s = Slice(%%s%d, %%from%d, %%to%d, %%k%d)", i, type_of(s, number(length - s->more)),
-            i, i, i, s->axis);
-        say(m, " %%y%d: %s = Concat(%%w%d, %%e%d) {axis = %d}\n", i, type_of(s, NULL), i, i, s->axis);
+        support_write(&m->to, " %%w%d: %s = Slice(%%s%d, %%from%d, %%to%d, %%k%d)", i,
+                      type_of(s, number(length - s->more)), i, i, i, s->axis);
+        support_write(&m->to, " %%y%d: %s = Concat(%%w%d, %%e%d) {axis = %d}\n", i, type_of(s, NULL), i, i,
+                      s->axis);
     } else {
-        say(m, " %%w%d: %s = Concat(%%s%d, %%e%d) {axis = %d}", i, type_of(s, number(length + s->more)), i, i,
-            s->axis);
-        say(m, " %%y%d: %s = Slice(%%w%d, %%from%d, %%to%d, %%k%d)\n", i, type_of(s, NULL), i, i, i, s->axis);
+        support_write(&m->to, " %%w%d: %s = Concat(%%s%d, %%e%d) {axis = %d}", i,
+                      type_of(s, number(length + s->more)), i, i, s->axis);
+        support_write(&m->to, " %%y%d: %s = Slice(%%w%d, %%from%d, %%to%d, %%k%d)\n", i, type_of(s, NULL), i,
+                      i, i, s->axis);
     }
     if (draw_below(m, 2)) {
-        say(m, " %%n%d: float32[?,?,?] = Neg(%%w%d)", i, i);
-        say_output(m, ", %%n%d", i);
+        support_write(&m->to, " %%n%d: float32[?,?,?] = Neg(%%w%d)", i, i);
+        say_output(m, 'n', i);
     }
 }
 
@@ -189,12 +183,14 @@ static void say_window(model *m, int i) {
 static void say_loop(model *m, int i, bool swap) {
     const char *t = type_of(&m->states[i], NULL);
     if (swap)
-        say(m,
+        support_write(
+            &m->to,
             " %%y%d: %s, %%y%d: %s = Loop(%%trips, _, %%s%d, %%s%d) { graph body%d(%%i%d: int64[], %%q%d: "
             "bool[], %%u%d: %s, %%v%d: %s) { %%x%d: %s = Sub(%%e%d, %%u%d) yield %%q%d, %%v%d, %%x%d } }\n",
             i, t, i + 1, t, i, i + 1, i, i, i, i, t, i, t, i, t, i, i, i, i, i);
     else
-        say(m,
+        support_write(
+            &m->to,
             " %%y%d: %s = Loop(%%trips, _, %%s%d) { graph body%d(%%i%d: int64[], %%q%d: bool[], %%u%d: %s) { "
             "%%x%d: %s = Sub(%%e%d, %%u%d) yield %%q%d, %%x%d } }\n",
             i, t, i, i, i, i, i, t, i, t, i, i, i, i);
@@ -205,28 +201,32 @@ static void say_next(model *m, int i) {
     const char *t = type_of(s, NULL);
     switch (s->kind) {
     case PLAIN:
-        say(m, " %%y%d: %s = Sub(%%e%d, %%s%d)\n", i, t, i, i);
+        support_write(&m->to, " %%y%d: %s = Sub(%%e%d, %%s%d)\n", i, t, i, i);
         break;
     case FIRST_OF_SWAP:
         if (draw_below(m, 2)) say_loop(m, i, true);
-        else say(m, " %%y%d: %s = Sub(%%e%d, %%s%d) %%y%d: %s = Neg(%%s%d)\n", i, t, i, i + 1, i + 1, t, i);
+        else
+            support_write(&m->to, " %%y%d: %s = Sub(%%e%d, %%s%d) %%y%d: %s = Neg(%%s%d)\n", i, t, i, i + 1,
+                          i + 1, t, i);
         break;
     case SECOND_OF_SWAP:
         break;
     case DELAYED: /* by the run in which it is used */
-        say(m, " %%y%d: %s = Identity(%%e%d)\n", i, t, i);
+        support_write(&m->to, " %%y%d: %s = Identity(%%e%d)\n", i, t, i);
         break;
     case WINDOW:
         say_window(m, i);
         break;
     case GROWING:
-        say(m, " %%y%d: %s = Concat(%%s%d, %%e%d) {axis = %d}\n", i, type_of(s, "?"), i, i, s->axis);
+        support_write(&m->to, " %%y%d: %s = Concat(%%s%d, %%e%d) {axis = %d}\n", i, type_of(s, "?"), i, i,
+                      s->axis);
         break;
     case LOOPED:
         say_loop(m, i, false);
         break;
     default:
-        say(m,
+        support_write(
+            &m->to,
             " %%y%d: %s = If(%%yes) { graph then%d() { %%a%d: %s = Sub(%%e%d, %%s%d) yield %%a%d } graph "
             "else%d() { yield %%s%d } }\n",
             i, t, i, i, t, i, i, i, i, i);
@@ -238,55 +238,62 @@ static void say_outputs(model *m, int i) {
     const state *s = &m->states[i];
     const char *which = draw_below(m, 2) ? "s" : "y";
     if (s->kind != GROWING && draw_below(m, 3) == 0) {
-        say_output(m, which[0] == 's' ? ", %%s%d" : ", %%y%d", i);
+        say_output(m, which[0], i);
         return;
     }
     if (m->halves && s->kind == GROWING) {
         if (s->axis == 2)
-            say(m, " %%o%d: float32[?,?,?] = MatMul(%%left%" PRId64 ", %%%s%d)\n", i, s->dims[1], which, i);
-        else say(m, " %%o%d: float32[?,?,?] = MatMul(%%%s%d, %%right%" PRId64 ")\n", i, which, i, s->dims[2]);
-        say_output(m, ", %%o%d", i);
+            support_write(&m->to, " %%o%d: float32[?,?,?] = MatMul(%%left%" PRId64 ", %%%s%d)\n", i,
+                          s->dims[1], which, i);
+        else
+            support_write(&m->to, " %%o%d: float32[?,?,?] = MatMul(%%%s%d, %%right%" PRId64 ")\n", i, which,
+                          i, s->dims[2]);
+        say_output(m, 'o', i);
         return;
     }
-    say(m, " %%o%d: float32[?,?] = ReduceSum(%%%s%d, %%k%d) {keepdims = 0}\n", i, which, i, s->axis);
-    say_output(m, ", %%o%d", i);
+    support_write(&m->to, " %%o%d: float32[?,?] = ReduceSum(%%%s%d, %%k%d) {keepdims = 0}\n", i, which, i,
+                  s->axis);
+    say_output(m, 'o', i);
 }
 
 static void say_model(model *m, bool with) {
-    m->used = 0;
+    m->to = support_writer_on(m->text, sizeof m->text);
+    m->to_yields = support_writer_on(m->yields, sizeof m->yields);
     m->outputs = 0;
-    m->yields[0] = 0;
-    say(m, "module \"m\" { symbol S");
-    if (m->most) say(m, " most %d", MOST_APPENDED);
+    support_write(&m->to, "module \"m\" { symbol S");
+    if (m->most) support_write(&m->to, " most %d", MOST_APPENDED);
     for (int i = 0; i < m->state_count; i++) {
         if (m->states[i].kind != GROWING) continue;
-        say(m, " symbol P%d", i);
-        if (m->most) say(m, " most %" PRId64, m->most);
+        support_write(&m->to, " symbol P%d", i);
+        if (m->most) support_write(&m->to, " most %" PRId64, m->most);
     }
-    say(m, "\n constant %%all: int64[3] = {0, 1, 2} constant %%zero: int64[1] = {0}");
-    for (int k = 0; k < 32; k++) say(m, " constant %%k%d: int64[1] = {%d}", k, k);
+    support_write(&m->to, "\n constant %%all: int64[3] = {0, 1, 2} constant %%zero: int64[1] = {0}");
+    for (int k = 0; k < 32; k++) support_write(&m->to, " constant %%k%d: int64[1] = {%d}", k, k);
     for (int k = 1; k <= 4; k++) {
         static const char numbers[] = "1, 2, 1, -1, 1, 1, 2, 1";
         const int length = 3 * 2 * k - 2 + (k >= 2); /* of 2 k numbers */
-        say(m, " constant %%right%d: float32[%d,2] = {%.*s} constant %%left%d: float32[2,%d] = {%.*s}", k, k,
-            length, numbers, k, k, length, numbers);
+        support_write(&m->to,
+                      " constant %%right%d: float32[%d,2] = {%.*s} constant %%left%d: float32[2,%d] = {%.*s}",
+                      k, k, length, numbers, k, k, length, numbers);
     }
-    say(m, "\n graph main(");
+    support_write(&m->to, "\n graph main(");
     for (int i = 0; i < m->state_count; i++)
-        say(m, "%%s%d: %s, ", i,
+        support_write(
+            &m->to, "%%s%d: %s, ", i,
             type_of(&m->states[i], m->states[i].kind == GROWING ? (char[]){'P', (char)('0' + i), 0} : NULL));
-    for (int i = 0; i < m->state_count; i++) say(m, "%%d%d: %s, ", i, given_type(&m->states[i]));
-    say(m, "%%trips: int64[], %%yes: bool[]) ");
-    if (with) say(m, "states %d ", m->state_count);
-    say(m, "{\n");
+    for (int i = 0; i < m->state_count; i++)
+        support_write(&m->to, "%%d%d: %s, ", i, given_type(&m->states[i]));
+    support_write(&m->to, "%%trips: int64[], %%yes: bool[]) ");
+    if (with) support_write(&m->to, "states %d ", m->state_count);
+    support_write(&m->to, "{\n");
     for (int i = 0; i < m->state_count; i++) {
         say_given(m, i);
         say_next(m, i);
     }
     for (int i = 0; i < m->state_count; i++) say_outputs(m, i);
-    say(m, " yield ");
-    for (int i = 0; i < m->state_count; i++) say(m, "%s%%y%d", i ? ", " : "", i);
-    say(m, "%s } }\n", m->yields);
+    support_write(&m->to, " yield ");
+    for (int i = 0; i < m->state_count; i++) support_write(&m->to, "%s%%y%d", i ? ", " : "", i);
+    support_write(&m->to, "%s } }\n", m->yields);
 }
 
 /* ---- both ways ------------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "tests/support/allocations.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
+#include "tests/support/writer.h"
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -195,22 +196,13 @@ enum { VALUES = 24, TEXT = 1 << 15 };
 typedef struct model {
     uint64_t seed, random;
     char text[TEXT];
-    size_t used;
+    support_writer to;
     int channels[VALUES]; /* of each value: it is [N, channels, 5] */
     int count;
 } model;
 
 static int draw(model *m, int below) {
     return (int)(support_random(&m->random) % (uint64_t)below);
-}
-
-static void say(model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(model *m, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    m->used += (size_t)vsnprintf(m->text + m->used, sizeof m->text - m->used, format, arguments);
-    va_end(arguments);
-    assert_true(m->used < sizeof m->text);
 }
 
 /* Late values more often: chains are what is interesting. */
@@ -221,7 +213,7 @@ static int draw_value(model *m) {
 
 static int say_value(model *m, int channels) {
     m->channels[m->count] = channels;
-    say(m, "%%v%d: float32[N,%d,5]", m->count, channels);
+    support_write(&m->to, "%%v%d: float32[N,%d,5]", m->count, channels);
     return m->count++;
 }
 
@@ -230,29 +222,29 @@ static void say_concat(model *m) {
     int from[3], channels = 0;
     for (int i = 0; i < parts; i++) channels += m->channels[from[i] = draw_value(m)];
     if (channels > 200) return;
-    say(m, "    ");
+    support_write(&m->to, "    ");
     say_value(m, channels);
-    say(m, " = Concat(%%v%d, %%v%d", from[0], from[1]);
-    if (parts == 3) say(m, ", %%v%d", from[2]);
-    say(m, ") {axis = 1}\n");
+    support_write(&m->to, " = Concat(%%v%d, %%v%d", from[0], from[1]);
+    if (parts == 3) support_write(&m->to, ", %%v%d", from[2]);
+    support_write(&m->to, ") {axis = 1}\n");
 }
 
 static void say_split(model *m) {
     const int from = draw_value(m), all = m->channels[from];
     if (all % 2 || m->count + 2 > VALUES) return;
-    say(m, "    ");
+    support_write(&m->to, "    ");
     say_value(m, all / 2);
-    say(m, ", ");
+    support_write(&m->to, ", ");
     say_value(m, all / 2);
-    say(m, " = Split(%%v%d) {axis = %d, num_outputs = 2}\n", from, draw(m, 2) ? 1 : -2);
+    support_write(&m->to, " = Split(%%v%d) {axis = %d, num_outputs = 2}\n", from, draw(m, 2) ? 1 : -2);
 }
 
 static void say_slice(model *m) {
     const int from = draw_value(m), all = m->channels[from], first = draw(m, all),
               last = first + 1 + draw(m, all - first);
-    say(m, "    ");
+    support_write(&m->to, "    ");
     say_value(m, last - first);
-    say(m, " = Slice(%%v%d, %%k%d, %%k%d, %%k1)\n", from, first, last);
+    support_write(&m->to, " = Slice(%%v%d, %%k%d, %%k%d, %%k1)\n", from, first, last);
 }
 
 static void say_node(model *m) {
@@ -267,39 +259,41 @@ static void say_node(model *m) {
         int other = draw_value(m);
         for (int i = 0; i < m->count && m->channels[other] != m->channels[from]; i++) other = i;
         if (m->channels[other] != m->channels[from]) return;
-        say(m, "    ");
+        support_write(&m->to, "    ");
         say_value(m, m->channels[from]);
-        say(m, " = %s(%%v%d, %%v%d)\n", draw(m, 2) ? "Sub" : "Max", from, other);
+        support_write(&m->to, " = %s(%%v%d, %%v%d)\n", draw(m, 2) ? "Sub" : "Max", from, other);
     } else if (kind == 6) {
-        say(m, "    %%r%d: float32[N,5,%d] = Reshape(%%v%d, %%turned%d)\n    ", m->count, m->channels[from],
-            from, m->channels[from]);
+        support_write(&m->to, "    %%r%d: float32[N,5,%d] = Reshape(%%v%d, %%turned%d)\n    ", m->count,
+                      m->channels[from], from, m->channels[from]);
         const int made = say_value(m, m->channels[from]);
-        say(m, " = Reshape(%%r%d, %%straight%d)\n", made, m->channels[from]);
+        support_write(&m->to, " = Reshape(%%r%d, %%straight%d)\n", made, m->channels[from]);
     } else {
         static const char *const names[] = {"Softmax", "Neg", "CumSum"};
         const int which = draw(m, 3);
-        say(m, "    ");
+        support_write(&m->to, "    ");
         say_value(m, m->channels[from]);
-        say(m, " = %s(%%v%d%s)\n", names[which], from, which == 2 ? ", %one" : "");
+        support_write(&m->to, " = %s(%%v%d%s)\n", names[which], from, which == 2 ? ", %one" : "");
     }
 }
 
 static void say_model(model *m) {
-    say(m, "module \"parts\" {\n  symbol N\n  constant %%one: int64[] = {1}\n");
-    for (int k = 0; k <= 200; k++) say(m, "  constant %%k%d: int64[1] = {%d}\n", k, k);
+    m->to = support_writer_on(m->text, sizeof m->text);
+    support_write(&m->to, "module \"parts\" {\n  symbol N\n  constant %%one: int64[] = {1}\n");
+    for (int k = 0; k <= 200; k++) support_write(&m->to, "  constant %%k%d: int64[1] = {%d}\n", k, k);
     for (int c = 1; c <= 200; c++)
-        say(m,
+        support_write(
+            &m->to,
             "  constant %%turned%d: int64[3] = {-1, 5, %d}\n  constant %%straight%d: int64[3] = {-1, %d, "
             "5}\n",
             c, c, c, c);
-    say(m, "  graph main(");
+    support_write(&m->to, "  graph main(");
     say_value(m, 2 + 2 * draw(m, 8));
-    say(m, ") {\n");
+    support_write(&m->to, ") {\n");
     while (m->count < VALUES - 2) say_node(m);
-    say(m, "    yield %%v%d", m->count - 1);
+    support_write(&m->to, "    yield %%v%d", m->count - 1);
     for (int i = 1; i < m->count - 1; i++)
-        if (draw(m, 6) == 0) say(m, ", %%v%d", i);
-    say(m, "\n  }\n}\n");
+        if (draw(m, 6) == 0) support_write(&m->to, ", %%v%d", i);
+    support_write(&m->to, "\n  }\n}\n");
 }
 
 static void try_model(uint64_t seed) {

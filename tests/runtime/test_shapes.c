@@ -5,6 +5,7 @@
 #include "tests/support/support.h"
 #include "tests/support/allocations.h"
 #include "tests/support/plan.h"
+#include "tests/support/writer.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -326,56 +327,44 @@ static void iterations_take_what_was_left(void **state) {
 
 enum { CHANNELS = 32, EXTENT = 9, MOST_EXTENT = 21, IMAGE = CHANNELS * EXTENT * EXTENT };
 
-static size_t append(char *text, size_t used, size_t capacity, const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    const int length = vsnprintf(text + used, capacity - used, format, list);
-    va_end(list);
-    assert_true(length >= 0 && (size_t)length < capacity - used);
-    return used + (size_t)length;
-}
-
-static size_t append_constant(char *text, size_t used, size_t capacity, const char *name, const char *dims,
-                              int count, int step) {
-    used = append(text, used, capacity, "  constant %%%s: float32[%s] = {", name, dims);
-    for (int i = 0; i < count; i++)
-        used = append(text, used, capacity, "%s%.3f", i ? ", " : "", 0.01 * ((i * step) % 19 - 9));
-    return append(text, used, capacity, "}\n");
+static void write_constant(support_writer *to, const char *name, const char *dims, int count, int step) {
+    support_write(to, "  constant %%%s: float32[%s] = {", name, dims);
+    for (int i = 0; i < count; i++) support_write(to, "%s%.3f", i ? ", " : "", 0.01 * ((i * step) % 19 - 9));
+    support_write(to, "}\n");
 }
 
 /* Convolutions, a residual, pools, a concatenation, a normalisation and something that wants row-major tensors, on `n` images
  * of these extents: numbers, or symbols that are declared. Height and width are odd, at least 3. */
 static char *images_text(const char *symbols, const char *n, const char *height, const char *width) {
-    enum { CAPACITY = 300000 };
-    static char text[CAPACITY];
-    size_t used = append(text, 0, CAPACITY, "module \"images\" {\n%s", symbols);
-    used = append_constant(text, used, CAPACITY, "w", "32,32,3,3", CHANNELS * CHANNELS * 9, 7);
-    used = append_constant(text, used, CAPACITY, "v", "32,32,1,1", CHANNELS * CHANNELS, 5);
-    used = append_constant(text, used, CAPACITY, "k", "32,32,2,2", CHANNELS * CHANNELS * 4, 17);
-    used = append_constant(text, used, CAPACITY, "b", "32", CHANNELS, 3);
-    used = append_constant(text, used, CAPACITY, "s", "64", 64, 11);
-    used = append_constant(text, used, CAPACITY, "one", "1,32,1,1", CHANNELS, 13);
-    used = append(text, used, CAPACITY, "  constant %%var: float32[64] = {");
-    for (int i = 0; i < 64; i++)
-        used = append(text, used, CAPACITY, "%s%.1f", i ? ", " : "", 1 + 0.1 * (i % 5));
-    append(text, used, CAPACITY,
-           "}\n  graph main(%%x: float32[%s,32,%s,%s]) {\n"
-           "    %%a: float32[?,32,?,?] = Conv(%%x, %%w, %%b) {pads = [1, 1, 1, 1]}\n"
-           "    %%c: float32[?,32,?,?] = Relu(%%a)\n"
-           "    %%d: float32[?,32,?,?] = Conv(%%c, %%w, %%b) {pads = [1, 1, 1, 1]}\n"
-           "    %%e: float32[?,32,?,?] = Add(%%d, %%c)\n"
-           "    %%f: float32[?,32,?,?] = Mul(%%e, %%one)\n"
-           "    %%g: float32[?,32,?,?] = Conv(%%f, %%v)\n"
-           "    %%h: float32[?,32,?,?] = Add(%%g, %%x)\n"
-           "    %%p: float32[?,32,?,?] = MaxPool(%%h) {kernel_shape = [3, 3], strides = [2, 2]}\n"
-           "    %%q: float32[?,32,?,?] = AveragePool(%%e) {kernel_shape = [3, 3], strides = [2, 2]}\n"
-           "    %%r: float32[?,64,?,?] = Concat(%%p, %%q) {axis = 1}\n"
-           "    %%t: float32[?,64,?,?] = BatchNormalization(%%r, %%s, %%s, %%s, %%var)\n"
-           "    %%u: float32[?,64,?,?] = Softmax(%%t) {axis = 3}\n"
-           "    %%y: float32[?,64,?,?] = GlobalAveragePool(%%t)\n"
-           "    %%z: float32[?,32,?,?] = ConvTranspose(%%h, %%k, %%b)\n"
-           "    yield %%u, %%y, %%h, %%z\n  }\n}\n",
-           n, height, width);
+    static char text[300000];
+    support_writer to = support_writer_on(text, sizeof text);
+    support_write(&to, "module \"images\" {\n%s", symbols);
+    write_constant(&to, "w", "32,32,3,3", CHANNELS * CHANNELS * 9, 7);
+    write_constant(&to, "v", "32,32,1,1", CHANNELS * CHANNELS, 5);
+    write_constant(&to, "k", "32,32,2,2", CHANNELS * CHANNELS * 4, 17);
+    write_constant(&to, "b", "32", CHANNELS, 3);
+    write_constant(&to, "s", "64", 64, 11);
+    write_constant(&to, "one", "1,32,1,1", CHANNELS, 13);
+    support_write(&to, "  constant %%var: float32[64] = {");
+    for (int i = 0; i < 64; i++) support_write(&to, "%s%.1f", i ? ", " : "", 1 + 0.1 * (i % 5));
+    support_write(&to,
+                  "}\n  graph main(%%x: float32[%s,32,%s,%s]) {\n"
+                  "    %%a: float32[?,32,?,?] = Conv(%%x, %%w, %%b) {pads = [1, 1, 1, 1]}\n"
+                  "    %%c: float32[?,32,?,?] = Relu(%%a)\n"
+                  "    %%d: float32[?,32,?,?] = Conv(%%c, %%w, %%b) {pads = [1, 1, 1, 1]}\n"
+                  "    %%e: float32[?,32,?,?] = Add(%%d, %%c)\n"
+                  "    %%f: float32[?,32,?,?] = Mul(%%e, %%one)\n"
+                  "    %%g: float32[?,32,?,?] = Conv(%%f, %%v)\n"
+                  "    %%h: float32[?,32,?,?] = Add(%%g, %%x)\n"
+                  "    %%p: float32[?,32,?,?] = MaxPool(%%h) {kernel_shape = [3, 3], strides = [2, 2]}\n"
+                  "    %%q: float32[?,32,?,?] = AveragePool(%%e) {kernel_shape = [3, 3], strides = [2, 2]}\n"
+                  "    %%r: float32[?,64,?,?] = Concat(%%p, %%q) {axis = 1}\n"
+                  "    %%t: float32[?,64,?,?] = BatchNormalization(%%r, %%s, %%s, %%s, %%var)\n"
+                  "    %%u: float32[?,64,?,?] = Softmax(%%t) {axis = 3}\n"
+                  "    %%y: float32[?,64,?,?] = GlobalAveragePool(%%t)\n"
+                  "    %%z: float32[?,32,?,?] = ConvTranspose(%%h, %%k, %%b)\n"
+                  "    yield %%u, %%y, %%h, %%z\n  }\n}\n",
+                  n, height, width);
     return text;
 }
 
@@ -444,20 +433,20 @@ static void images_may_have_any_extents(void **state) {
 
 /* Two maps of which nobody knows whether they are alike, or one has a single point: they lie in blocks all the same. */
 static char *pair_text(const char *symbols, const char *left, const char *right) {
-    enum { CAPACITY = 100000 };
-    static char text[CAPACITY];
-    size_t used = append(text, 0, CAPACITY, "module \"pair\" {\n%s", symbols);
-    used = append_constant(text, used, CAPACITY, "v", "32,32,3,3", CHANNELS * CHANNELS * 9, 5);
-    append(text, used, CAPACITY,
-           "  graph main(%%x: float32[1,32,%s], %%z: float32[1,32,%s]) {\n"
-           "    %%a: float32[1,32,?,?] = Conv(%%x, %%v) {pads = [1, 1, 1, 1]}\n"
-           "    %%b: float32[1,32,?,?] = Conv(%%z, %%v) {pads = [1, 1, 1, 1]}\n"
-           "    %%c: float32[1,32,?,?] = Add(%%a, %%b)\n"
-           "    %%d: float32[1,32,?,?] = Conv(%%c, %%v) {pads = [1, 1, 1, 1]}\n"
-           "    %%e: float32[1,32,?,?] = Mul(%%d, %%c)\n"
-           "    %%f: float32[1,32,?,?] = Conv(%%e, %%v) {pads = [1, 1, 1, 1]}\n"
-           "    yield %%f\n  }\n}\n",
-           left, right);
+    static char text[100000];
+    support_writer to = support_writer_on(text, sizeof text);
+    support_write(&to, "module \"pair\" {\n%s", symbols);
+    write_constant(&to, "v", "32,32,3,3", CHANNELS * CHANNELS * 9, 5);
+    support_write(&to,
+                  "  graph main(%%x: float32[1,32,%s], %%z: float32[1,32,%s]) {\n"
+                  "    %%a: float32[1,32,?,?] = Conv(%%x, %%v) {pads = [1, 1, 1, 1]}\n"
+                  "    %%b: float32[1,32,?,?] = Conv(%%z, %%v) {pads = [1, 1, 1, 1]}\n"
+                  "    %%c: float32[1,32,?,?] = Add(%%a, %%b)\n"
+                  "    %%d: float32[1,32,?,?] = Conv(%%c, %%v) {pads = [1, 1, 1, 1]}\n"
+                  "    %%e: float32[1,32,?,?] = Mul(%%d, %%c)\n"
+                  "    %%f: float32[1,32,?,?] = Conv(%%e, %%v) {pads = [1, 1, 1, 1]}\n"
+                  "    yield %%f\n  }\n}\n",
+                  left, right);
     return text;
 }
 
@@ -551,21 +540,20 @@ static void kernels_are_chosen_for_open_images(void **state) {
 
 /* A recurrence: three turns of a convolution, a sum and an activation. */
 static const char *recurrence_text(const char *symbols, const char *n, const char *extent) {
-    enum { CAPACITY = 120000 };
-    static char text[CAPACITY];
-    size_t used =
-        append(text, 0, CAPACITY, "module \"turns\" {\n%s  constant %%three: int64[] = {3}\n", symbols);
-    used = append_constant(text, used, CAPACITY, "w", "32,32,3,3", CHANNELS * CHANNELS * 9, 7);
-    append(text, used, CAPACITY,
-           "  graph main(%%x: float32[%s,32,%s,%s]) {\n"
-           "    %%y: float32[%s,32,%s,%s] = Loop(%%three, _, %%x) {\n"
-           "      graph body(%%i: int64[], %%k: bool[], %%h: float32[%s,32,%s,%s]) {\n"
-           "        %%c: float32[%s,32,%s,%s] = Conv(%%h, %%w) {pads = [1, 1, 1, 1]}\n"
-           "        %%s: float32[%s,32,%s,%s] = Add(%%c, %%x)\n"
-           "        %%t: float32[%s,32,%s,%s] = Tanh(%%s)\n"
-           "        yield %%k, %%t\n      }\n    }\n    yield %%y\n  }\n}\n",
-           n, extent, extent, n, extent, extent, n, extent, extent, n, extent, extent, n, extent, extent, n,
-           extent, extent);
+    static char text[120000];
+    support_writer to = support_writer_on(text, sizeof text);
+    support_write(&to, "module \"turns\" {\n%s  constant %%three: int64[] = {3}\n", symbols);
+    write_constant(&to, "w", "32,32,3,3", CHANNELS * CHANNELS * 9, 7);
+    support_write(&to,
+                  "  graph main(%%x: float32[%s,32,%s,%s]) {\n"
+                  "    %%y: float32[%s,32,%s,%s] = Loop(%%three, _, %%x) {\n"
+                  "      graph body(%%i: int64[], %%k: bool[], %%h: float32[%s,32,%s,%s]) {\n"
+                  "        %%c: float32[%s,32,%s,%s] = Conv(%%h, %%w) {pads = [1, 1, 1, 1]}\n"
+                  "        %%s: float32[%s,32,%s,%s] = Add(%%c, %%x)\n"
+                  "        %%t: float32[%s,32,%s,%s] = Tanh(%%s)\n"
+                  "        yield %%k, %%t\n      }\n    }\n    yield %%y\n  }\n}\n",
+                  n, extent, extent, n, extent, extent, n, extent, extent, n, extent, extent, n, extent,
+                  extent, n, extent, extent);
     return text;
 }
 
@@ -646,19 +634,19 @@ enum { DEPTH = 48, COLUMNS = 40, MOST_ROWS = 150 };
 
 /* [n, s, 48] by [48, 40], and [m, 48] by the transposed [40, 48], with a bias each. */
 static char *rows_text(const char *n, const char *s, const char *m) {
-    enum { CAPACITY = 60000 };
-    static char text[CAPACITY];
-    size_t used = append(text, 0, CAPACITY, "module \"rows\" {\n%s",
-                         *n == 'N' ? "  symbol N\n  symbol S\n  symbol M\n" : "");
-    used = append_constant(text, used, CAPACITY, "w", "48,40", DEPTH * COLUMNS, 7);
-    used = append_constant(text, used, CAPACITY, "v", "40,48", DEPTH * COLUMNS, 5);
-    used = append_constant(text, used, CAPACITY, "b", "40", COLUMNS, 3);
-    append(text, used, CAPACITY,
-           "  graph main(%%x: float32[%s,%s,48], %%z: float32[%s,48]) {\n"
-           "    %%p: float32[%s,%s,40] = MatMul(%%x, %%w)\n    %%y: float32[%s,%s,40] = Add(%%p, %%b)\n"
-           "    %%g: float32[%s,40] = Gemm(%%z, %%v, %%b) {alpha = 0.5, transB = 1}\n    yield %%y, %%g\n  "
-           "}\n}\n",
-           n, s, m, n, s, n, s, m);
+    static char text[60000];
+    support_writer to = support_writer_on(text, sizeof text);
+    support_write(&to, "module \"rows\" {\n%s", *n == 'N' ? "  symbol N\n  symbol S\n  symbol M\n" : "");
+    write_constant(&to, "w", "48,40", DEPTH * COLUMNS, 7);
+    write_constant(&to, "v", "40,48", DEPTH * COLUMNS, 5);
+    write_constant(&to, "b", "40", COLUMNS, 3);
+    support_write(
+        &to,
+        "  graph main(%%x: float32[%s,%s,48], %%z: float32[%s,48]) {\n"
+        "    %%p: float32[%s,%s,40] = MatMul(%%x, %%w)\n    %%y: float32[%s,%s,40] = Add(%%p, %%b)\n"
+        "    %%g: float32[%s,40] = Gemm(%%z, %%v, %%b) {alpha = 0.5, transB = 1}\n    yield %%y, %%g\n  "
+        "}\n}\n",
+        n, s, m, n, s, n, s, m);
     return text;
 }
 

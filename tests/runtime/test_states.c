@@ -6,6 +6,7 @@
 #include "runtime/executor.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
+#include "tests/support/writer.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -234,19 +235,11 @@ static void test_cases(void **context) {
 
 typedef struct program {
     char text[TEXT / 2];
-    size_t used, states;
+    support_writer to;
+    size_t states;
     int values;
     bool indexed;
 } program;
-
-static void say(program *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(program *p, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    p->used += (size_t)vsnprintf(p->text + p->used, sizeof p->text - p->used, format, arguments);
-    va_end(arguments);
-    assert_true(p->used < sizeof p->text);
-}
 
 static int pick(const program *p, uint64_t *random) {
     return (int)(support_random(random) % (uint64_t)p->values);
@@ -258,34 +251,35 @@ static void draw_node(program *p, uint64_t *random) {
     switch (support_random(random) % (p->indexed ? 9 : 8)) {
     case 0:
     case 1:
-        say(p, " %%%%s%d: " T " = Add(%%%%v%d, %%%%v%d) %%%%v%d: " T " = Tanh(%%%%s%d)\n", made, a, b, made,
-            made);
+        support_write(&p->to, " %%%%s%d: " T " = Add(%%%%v%d, %%%%v%d) %%%%v%d: " T " = Tanh(%%%%s%d)\n",
+                      made, a, b, made, made);
         break;
     case 2:
-        say(p, " %%%%v%d: " T " = Tanh(%%%%v%d)\n", made, a);
+        support_write(&p->to, " %%%%v%d: " T " = Tanh(%%%%v%d)\n", made, a);
         break;
     case 3:
-        say(p, " %%%%s%d: " T " = MatMul(%%%%v%d, %%%%v%d) %%%%v%d: " T " = Tanh(%%%%s%d)\n", made, a, b,
-            made, made);
+        support_write(&p->to, " %%%%s%d: " T " = MatMul(%%%%v%d, %%%%v%d) %%%%v%d: " T " = Tanh(%%%%s%d)\n",
+                      made, a, b, made, made);
         break;
     case 4:
-        say(p, " %%%%v%d: " T " = MatMul(%%%%v%d, %%%%half)\n", made, a);
+        support_write(&p->to, " %%%%v%d: " T " = MatMul(%%%%v%d, %%%%half)\n", made, a);
         break;
     case 5:
-        say(p, " %%%%v%d: " T " = Transpose(%%%%v%d) {perm = [1, 0]}\n", made, a);
+        support_write(&p->to, " %%%%v%d: " T " = Transpose(%%%%v%d) {perm = [1, 0]}\n", made, a);
         break;
     case 6:
-        say(p, " %%%%v%d: " T " = Neg(%%%%v%d)\n", made, a);
+        support_write(&p->to, " %%%%v%d: " T " = Neg(%%%%v%d)\n", made, a);
         break;
     case 7:
-        say(p,
+        support_write(
+            &p->to,
             " %%%%w%d: float32[3,4] = Slice(%%%%v%d, %%%%one, %%%%four, %%%%none) %%%%r%d: float32[1,4] = "
             "Slice(%%%%v%d, %%%%none, %%%%one, %%%%none) %%%%v%d: " T
             " = Concat(%%%%w%d, %%%%r%d) {axis = 0}\n",
             made, a, made, b, made, made, made);
         break;
     default:
-        say(p, " %%%%v%d: " T " = Gather(%%%%v%d, %%%%at) {axis = 0}\n", made, a);
+        support_write(&p->to, " %%%%v%d: " T " = Gather(%%%%v%d, %%%%at) {axis = 0}\n", made, a);
     }
     p->values++;
 }
@@ -293,17 +287,21 @@ static void draw_node(program *p, uint64_t *random) {
 static void draw_program(program *p, uint64_t *random) {
     *p = (program){.states = 1 + support_random(random) % 4, .indexed = support_random(random) % 3 == 0};
     const int nodes = 1 + (int)(support_random(random) % 8), outputs = 1 + (int)(support_random(random) % 2);
-    say(p, "%s", HEAD);
-    say(p, "constant %%%%one: int64[1] = {1} constant %%%%four: int64[1] = {4} constant %%%%none: int64[1] = "
-           "{0}\n");
-    say(p, "graph main(");
-    for (size_t i = 0; i <= p->states; i++) say(p, "%s%%%%v%d: " T, i ? ", " : "", p->values++);
-    say(p, "%s) %%s {\n", p->indexed ? ", %%at: int64[4]" : "");
+    p->to = support_writer_on(p->text, sizeof p->text);
+    support_write(&p->to, "%s", HEAD);
+    support_write(
+        &p->to,
+        "constant %%%%one: int64[1] = {1} constant %%%%four: int64[1] = {4} constant %%%%none: int64[1] = "
+        "{0}\n");
+    support_write(&p->to, "graph main(");
+    for (size_t i = 0; i <= p->states; i++)
+        support_write(&p->to, "%s%%%%v%d: " T, i ? ", " : "", p->values++);
+    support_write(&p->to, "%s) %%s {\n", p->indexed ? ", %%at: int64[4]" : "");
     for (int i = 0; i < nodes; i++) draw_node(p, random);
-    say(p, " yield ");
+    support_write(&p->to, " yield ");
     for (size_t i = 0; i < p->states + (size_t)outputs; i++)
-        say(p, "%s%%%%v%d", i ? ", " : "", pick(p, random));
-    say(p, " } }");
+        support_write(&p->to, "%s%%%%v%d", i ? ", " : "", pick(p, random));
+    support_write(&p->to, " } }");
 }
 
 static void test_random_programs(void **context) {

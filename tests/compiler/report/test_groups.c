@@ -4,6 +4,7 @@
 #include "compiler/report/report.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
+#include "tests/support/writer.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,15 +15,7 @@
 enum { TEXT = 128 << 10, LAYERS = 20, NODES = 6 * LAYERS };
 
 static char text[TEXT];
-
-static void add(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void add(const char *format, ...) {
-    va_list arguments;
-    const size_t used = strlen(text);
-    va_start(arguments, format);
-    assert_true(vsnprintf(text + used, TEXT - used, format, arguments) < (int)(TEXT - used));
-    va_end(arguments);
-}
+static support_writer to;
 
 /* Layers of six nodes, no two of them alike: "/net/layer.3/attention/a" and so on, or "node_17" where `flat`. */
 static void add_layers(bool flat) {
@@ -33,29 +26,33 @@ static void add_layers(bool flat) {
             if (flat) snprintf(names[k], sizeof names[k], "node_%d", 6 * i + k);
             else snprintf(names[k], sizeof names[k], "/net/layer.%d/%s", i, parts[k]);
         }
-        add("    %%a%d: float32[4,4] = MatMul(%%x%d, %%w) \"%s\"\n", i, i, names[0]);
-        add("    %%b%d: float32[4,4] = LeakyRelu(%%a%d) {alpha = 0.%d1} \"%s\"\n", i, i, i, names[1]);
-        add("    %%c%d: float32[4,4] = MatMul(%%b%d, %%a%d) \"%s\"\n", i, i, i, names[2]);
-        add("    %%d%d: float32[4,4] = Softmax(%%c%d) {axis = 1} \"%s\"\n", i, i, names[3]);
-        add("    %%e%d: float32[4,4] = MatMul(%%d%d, %%w) \"%s\"\n", i, i, names[4]);
-        add("    %%x%d: float32[4,4] = Add(%%e%d, %%x%d) \"%s\"\n", i + 1, i, i, names[5]);
+        support_write(&to, "    %%a%d: float32[4,4] = MatMul(%%x%d, %%w) \"%s\"\n", i, i, names[0]);
+        support_write(&to, "    %%b%d: float32[4,4] = LeakyRelu(%%a%d) {alpha = 0.%d1} \"%s\"\n", i, i, i,
+                      names[1]);
+        support_write(&to, "    %%c%d: float32[4,4] = MatMul(%%b%d, %%a%d) \"%s\"\n", i, i, i, names[2]);
+        support_write(&to, "    %%d%d: float32[4,4] = Softmax(%%c%d) {axis = 1} \"%s\"\n", i, i, names[3]);
+        support_write(&to, "    %%e%d: float32[4,4] = MatMul(%%d%d, %%w) \"%s\"\n", i, i, names[4]);
+        support_write(&to, "    %%x%d: float32[4,4] = Add(%%e%d, %%x%d) \"%s\"\n", i + 1, i, i, names[5]);
     }
 }
 
 /* The layers as they are, or as the body of a loop. */
 static unsigned char *network(bool flat, bool loop, size_t *size) {
-    text[0] = 0;
-    add("module \"layers\" {\n  constant %%w: float32[4,4] = {0.5, 0, 0, 0.25, 0, 0.5, 0, 0, 0, 0, 0.5, 0, "
+    to = support_writer_on(text, sizeof text);
+    support_write(
+        &to,
+        "module \"layers\" {\n  constant %%w: float32[4,4] = {0.5, 0, 0, 0.25, 0, 0.5, 0, 0, 0, 0, 0.5, 0, "
         "0.125, 0, 0, 0.5}\n  constant %%n: int64[] = {3}\n");
     if (loop) {
-        add("  graph main(%%x: float32[4,4]) {\n    %%y: float32[4,4] = Loop(%%n, _, %%x) \"loop\" {\n"
-            "    graph body(%%i: int64[], %%k: bool[], %%x0: float32[4,4]) {\n");
+        support_write(
+            &to, "  graph main(%%x: float32[4,4]) {\n    %%y: float32[4,4] = Loop(%%n, _, %%x) \"loop\" {\n"
+                 "    graph body(%%i: int64[], %%k: bool[], %%x0: float32[4,4]) {\n");
         add_layers(flat);
-        add("    yield %%k, %%x%d\n    }\n    }\n    yield %%y\n  }\n}\n", LAYERS);
+        support_write(&to, "    yield %%k, %%x%d\n    }\n    }\n    yield %%y\n  }\n}\n", LAYERS);
     } else {
-        add("  graph main(%%x0: float32[4,4]) {\n");
+        support_write(&to, "  graph main(%%x0: float32[4,4]) {\n");
         add_layers(flat);
-        add("    yield %%x%d\n  }\n}\n", LAYERS);
+        support_write(&to, "    yield %%x%d\n  }\n}\n", LAYERS);
     }
     return support_plan(text, true, size);
 }

@@ -4,6 +4,7 @@
 #include "compiler/report/report.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
+#include "tests/support/writer.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,35 +14,27 @@
 
 enum { TEXT = 64 << 10 };
 
-static void add(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(char *text, const char *format, ...) {
-    va_list arguments;
-    const size_t used = strlen(text);
-    va_start(arguments, format);
-    assert_true(vsnprintf(text + used, TEXT - used, format, arguments) < (int)(TEXT - used));
-    va_end(arguments);
-}
-
 /* `layers` layers of three products, each a softmax and a sum with what came in; each has an output of its own. In layer `odd` an axis
  * is another one. */
 static unsigned char *network(int layers, int odd, size_t *size) {
     static char text[TEXT];
-    text[0] = 0;
-    add(text,
+    support_writer to = support_writer_on(text, sizeof text);
+    support_write(
+        &to,
         "module \"layers\" {\n  constant %%w: float32[4,4] = {0.5, 0, 0, 0.25, 0, 0.5, 0, 0, 0, 0, 0.5, 0, "
         "0.125, 0, 0, 0.5}\n  graph main(%%x0: float32[4,4]) {\n");
     for (int i = 0; i < layers; i++) {
-        add(text, "    %%a%d: float32[4,4] = MatMul(%%x%d, %%w) \"/layer.%d/a\"\n", i, i, i);
-        add(text, "    %%b%d: float32[4,4] = Softmax(%%a%d) {axis = %d} \"/layer.%d/b\"\n", i, i,
-            i == odd ? 0 : 1, i);
-        add(text, "    %%c%d: float32[4,4] = MatMul(%%b%d, %%a%d) \"/layer.%d/c\"\n", i, i, i, i);
-        add(text, "    %%d%d: float32[4,4] = Softmax(%%c%d) {axis = 0} \"/layer.%d/d\"\n", i, i, i);
-        add(text, "    %%e%d: float32[4,4] = MatMul(%%d%d, %%w) \"/layer.%d/e\"\n", i, i, i);
-        add(text, "    %%x%d: float32[4,4] = Add(%%e%d, %%x%d) \"/layer.%d/f\"\n", i + 1, i, i, i);
+        support_write(&to, "    %%a%d: float32[4,4] = MatMul(%%x%d, %%w) \"/layer.%d/a\"\n", i, i, i);
+        support_write(&to, "    %%b%d: float32[4,4] = Softmax(%%a%d) {axis = %d} \"/layer.%d/b\"\n", i, i,
+                      i == odd ? 0 : 1, i);
+        support_write(&to, "    %%c%d: float32[4,4] = MatMul(%%b%d, %%a%d) \"/layer.%d/c\"\n", i, i, i, i);
+        support_write(&to, "    %%d%d: float32[4,4] = Softmax(%%c%d) {axis = 0} \"/layer.%d/d\"\n", i, i, i);
+        support_write(&to, "    %%e%d: float32[4,4] = MatMul(%%d%d, %%w) \"/layer.%d/e\"\n", i, i, i);
+        support_write(&to, "    %%x%d: float32[4,4] = Add(%%e%d, %%x%d) \"/layer.%d/f\"\n", i + 1, i, i, i);
     }
-    add(text, "    yield %%x%d", layers);
-    for (int i = 0; i < layers; i++) add(text, ", %%c%d", i);
-    add(text, "\n  }\n}\n");
+    support_write(&to, "    yield %%x%d", layers);
+    for (int i = 0; i < layers; i++) support_write(&to, ", %%c%d", i);
+    support_write(&to, "\n  }\n}\n");
     return support_plan(text, true, size);
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/executor.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
+#include "tests/support/writer.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,46 +22,37 @@ typedef struct variant {
         kept; /* second: followed by convolutions of each channel; kept: all with the same activation */
 } variant;
 
-static void add(char *text, size_t capacity, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void add(char *text, size_t capacity, const char *format, ...) {
-    va_list arguments;
-    const size_t used = strlen(text);
-    va_start(arguments, format);
-    vsnprintf(text + used, capacity - used, format, arguments);
-    va_end(arguments);
-}
-
 /* The heads from `first` to `end`, whose weights are made of their numbers. */
 static void write_heads(char *text, size_t capacity, const variant *how, int first, int end) {
     static const char *const activations[HEADS] = {"Sigmoid", "Relu", "Identity", "HardSwish"};
-    text[0] = 0;
-    add(text, capacity, "module \"heads\" {\n");
+    support_writer to = support_writer_on(text, capacity);
+    support_write(&to, "module \"heads\" {\n");
     for (int h = first; h < end; h++) {
-        add(text, capacity, " constant %%w%d: float32[%d,%d,1,1] = {", h, filters[h], CHANNELS);
+        support_write(&to, " constant %%w%d: float32[%d,%d,1,1] = {", h, filters[h], CHANNELS);
         for (int i = 0; i < filters[h] * CHANNELS; i++)
-            add(text, capacity, "%s%d.%d", i ? ", " : "", (i * 7 + h) % 3 - 1, (i * 5 + h * 3) % 10);
-        add(text, capacity, "}\n constant %%b%d: float32[%d] = {", h, filters[h]);
-        for (int i = 0; i < filters[h]; i++) add(text, capacity, "%s0.%d", i ? ", " : "", (i + h) % 10);
-        add(text, capacity, "}\n constant %%d%d: float32[%d,1,3,3] = {", h, filters[h]);
+            support_write(&to, "%s%d.%d", i ? ", " : "", (i * 7 + h) % 3 - 1, (i * 5 + h * 3) % 10);
+        support_write(&to, "}\n constant %%b%d: float32[%d] = {", h, filters[h]);
+        for (int i = 0; i < filters[h]; i++) support_write(&to, "%s0.%d", i ? ", " : "", (i + h) % 10);
+        support_write(&to, "}\n constant %%d%d: float32[%d,1,3,3] = {", h, filters[h]);
         for (int i = 0; i < filters[h] * 9; i++)
-            add(text, capacity, "%s-0.%d", i ? ", " : "", (i * 3 + h) % 10);
-        add(text, capacity, "}\n");
+            support_write(&to, "%s-0.%d", i ? ", " : "", (i * 3 + h) % 10);
+        support_write(&to, "}\n");
     }
-    add(text, capacity, " graph main(%%x: float32[%d,%d,%d,%d]) {\n", how->images, CHANNELS, SIZE, SIZE);
+    support_write(&to, " graph main(%%x: float32[%d,%d,%d,%d]) {\n", how->images, CHANNELS, SIZE, SIZE);
     for (int h = first; h < end; h++) {
         char type[64];
         snprintf(type, sizeof type, "float32[%d,%d,%d,%d]", how->images, filters[h], SIZE, SIZE);
-        add(text, capacity, "  %%p%d: %s = Conv(%%x, %%w%d", h, type, h);
-        if (h != 1) add(text, capacity, ", %%b%d", h);
-        add(text, capacity, ")\n");
+        support_write(&to, "  %%p%d: %s = Conv(%%x, %%w%d", h, type, h);
+        if (h != 1) support_write(&to, ", %%b%d", h);
+        support_write(&to, ")\n");
         if (how->second)
-            add(text, capacity, "  %%q%d: %s = Conv(%%p%d, %%d%d) {group = %d, pads = [1, 1, 1, 1]}\n", h,
-                type, h, h, filters[h]);
-        add(text, capacity, "  %%y%d: %s = %s(%%%c%d)\n", h, type, how->kept ? "HardSwish" : activations[h],
-            how->second ? 'q' : 'p', h);
+            support_write(&to, "  %%q%d: %s = Conv(%%p%d, %%d%d) {group = %d, pads = [1, 1, 1, 1]}\n", h,
+                          type, h, h, filters[h]);
+        support_write(&to, "  %%y%d: %s = %s(%%%c%d)\n", h, type, how->kept ? "HardSwish" : activations[h],
+                      how->second ? 'q' : 'p', h);
     }
-    for (int h = first; h < end; h++) add(text, capacity, "%s%%y%d", h == first ? "  yield " : ", ", h);
-    add(text, capacity, "\n } }\n");
+    for (int h = first; h < end; h++) support_write(&to, "%s%%y%d", h == first ? "  yield " : ", ", h);
+    support_write(&to, "\n } }\n");
 }
 
 /* All heads of one module, and each in a module of its own, where there is nothing to join it with. */

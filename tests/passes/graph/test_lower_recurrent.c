@@ -6,6 +6,7 @@
 #include "tests/support/support.h"
 #include "tests/support/application.h"
 #include "tests/support/plan.h"
+#include "tests/support/writer.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -140,70 +141,54 @@ static void apply(const recurrent_case *k, application *app, uint64_t *seed) {
     application_run(app, "portable.recurrent", 1);
 }
 
-static void append(char *text, size_t capacity, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void append(char *text, size_t capacity, const char *format, ...) {
-    va_list arguments;
-    size_t length = strlen(text);
-    va_start(arguments, format);
-    int more = vsnprintf(text + length, capacity - length, format, arguments);
-    va_end(arguments);
-    assert_true(more >= 0 && (size_t)more < capacity - length);
-}
-
-static void append_type(char *text, size_t capacity, const recurrent_case *k, const char *name,
-                        const op_shape *shape, bool lengths) {
-    append(text, capacity, "%%%s: %s[", name,
-           lengths                 ? "int32"
-           : k->dtype == OP_DOUBLE ? "float64"
-                                   : "float32");
+static void write_type(support_writer *to, const recurrent_case *k, const char *name, const op_shape *shape,
+                       bool lengths) {
+    support_write(to, "%%%s: %s[", name, lengths ? "int32" : k->dtype == OP_DOUBLE ? "float64" : "float32");
     for (int32_t d = 0; d < shape->rank; d++)
-        append(text, capacity, "%s%lld", d ? "," : "", (long long)shape->dims[d]);
-    append(text, capacity, "]");
+        support_write(to, "%s%lld", d ? "," : "", (long long)shape->dims[d]);
+    support_write(to, "]");
 }
 
 static void write_module(const recurrent_case *k, const application *app, char *text, size_t capacity) {
     static const char *const outputs[] = {"y", "yh", "yc"};
     input_shape inputs[8];
     list_inputs(k, inputs);
-    text[0] = 0;
-    append(text, capacity, "module \"recurrent\" {\n graph main(");
+    support_writer to = support_writer_on(text, capacity);
+    support_write(&to, "module \"recurrent\" {\n graph main(");
     bool first = true;
     for (int i = 0; i < 8; i++) {
         if (!inputs[i].rank) continue;
-        if (!first) append(text, capacity, ", ");
-        append_type(text, capacity, k, inputs[i].name, &app->inputs[i].type.shape, i == 4);
+        if (!first) support_write(&to, ", ");
+        write_type(&to, k, inputs[i].name, &app->inputs[i].type.shape, i == 4);
         first = false;
     }
-    append(text, capacity, ") {\n  ");
+    support_write(&to, ") {\n  ");
     const int count = k->code == OP_LSTM ? 3 : 2;
     for (int o = 0; o < count; o++) {
-        if (o) append(text, capacity, ", ");
-        append_type(text, capacity, k, outputs[o], &app->outputs[o].type.shape, false);
+        if (o) support_write(&to, ", ");
+        write_type(&to, k, outputs[o], &app->outputs[o].type.shape, false);
     }
-    append(text, capacity, " = %s(", op_schema_of(k->code)->name);
+    support_write(&to, " = %s(", op_schema_of(k->code)->name);
     for (int i = 0; i < (k->code == OP_LSTM ? 8 : 6); i++)
-        append(text, capacity, "%s%s%s", i ? ", " : "", inputs[i].rank ? "%" : "_",
-               inputs[i].rank ? inputs[i].name : "");
-    append(text, capacity, ") {hidden_size = %lld, direction = \"%s\"", (long long)k->hidden,
-           direction_name(k));
-    if (k->batch_first) append(text, capacity, ", layout = 1");
-    if (k->linear_before_reset) append(text, capacity, ", linear_before_reset = 1");
-    if (k->input_forget) append(text, capacity, ", input_forget = 1");
-    if (k->clipped) append(text, capacity, ", clip = 0.5");
+        support_write(&to, "%s%s%s", i ? ", " : "", inputs[i].rank ? "%" : "_",
+                      inputs[i].rank ? inputs[i].name : "");
+    support_write(&to, ") {hidden_size = %lld, direction = \"%s\"", (long long)k->hidden, direction_name(k));
+    if (k->batch_first) support_write(&to, ", layout = 1");
+    if (k->linear_before_reset) support_write(&to, ", linear_before_reset = 1");
+    if (k->input_forget) support_write(&to, ", input_forget = 1");
+    if (k->clipped) support_write(&to, ", clip = 0.5");
     for (size_t i = 0; i < k->name_count; i++)
-        append(text, capacity, "%s\"%s\"%s", i ? ", " : ", activations = [", k->names[i],
-               i + 1 < k->name_count ? "" : "]");
-    if (k->name_count)
-        append(text, capacity, ", activation_alpha = [0.75, 0.5], activation_beta = [0.75, 0.5]");
-    append(text, capacity, "}\n  yield ");
+        support_write(&to, "%s\"%s\"%s", i ? ", " : ", activations = [", k->names[i],
+                      i + 1 < k->name_count ? "" : "]");
+    if (k->name_count) support_write(&to, ", activation_alpha = [0.75, 0.5], activation_beta = [0.75, 0.5]");
+    support_write(&to, "}\n  yield ");
     first = true;
     for (int o = 0; o < count; o++) {
         if (!k->wanted[o]) continue;
-        append(text, capacity, "%s%%%s", first ? "" : ", ", outputs[o]);
+        support_write(&to, "%s%%%s", first ? "" : ", ", outputs[o]);
         first = false;
     }
-    append(text, capacity, "\n } }\n");
+    support_write(&to, "\n } }\n");
 }
 
 static void check_case(uint64_t seed) {
@@ -254,14 +239,16 @@ static void loops_compute_what_kernels_do(void **state) {
 static void nothing_is_copied(void **state) {
     (void)state;
     for (int reverse = 0; reverse < 2; reverse++) {
-        char text[1024] = "";
-        append(text, sizeof text,
-               "module \"one\" { graph main(%%x: float32[9,1,20], %%w: float32[1,1040,20], %%r: "
-               "float32[1,1040,260]) {\n"
-               " %%y: float32[9,1,1,260], %%h: float32[1,1,260], %%c: float32[1,1,260] = LSTM(%%x, %%w, %%r) "
-               "{direction = "
-               "\"%s\", hidden_size = 260}\n yield %%y } }\n",
-               reverse ? "reverse" : "forward");
+        char text[1024];
+        support_writer to = support_writer_on(text, sizeof text);
+        support_write(
+            &to,
+            "module \"one\" { graph main(%%x: float32[9,1,20], %%w: float32[1,1040,20], %%r: "
+            "float32[1,1040,260]) {\n"
+            " %%y: float32[9,1,1,260], %%h: float32[1,1,260], %%c: float32[1,1,260] = LSTM(%%x, %%w, %%r) "
+            "{direction = "
+            "\"%s\", hidden_size = 260}\n yield %%y } }\n",
+            reverse ? "reverse" : "forward");
         size_t size, loops = 0;
         ouro_plan *opened;
         unsigned char *bytes = support_plan(text, true, &size);
@@ -290,11 +277,12 @@ static void some_stay_with_the_kernel(void **state) {
         {"float32[?,1,20]", "float32[1,1040,20]", "float32[1,1040,260]", "float32[1,1,260]"},
         {"float32[1,1,20]", "float32[1,1040,20]", "float32[1,1040,260]", "float32[1,1,260]"}};
     for (int i = 0; i < 4; i++) {
-        char text[1024] = "";
-        append(text, sizeof text,
-               "module \"stays\" { graph main(%%x: %s, %%w: %s, %%r: %s) {\n"
-               " _, %%h: %s = LSTM(%%x, %%w, %%r) {hidden_size = %d}\n yield %%h } }\n",
-               types[i][0], types[i][1], types[i][2], types[i][3], i ? 260 : 6);
+        char text[1024];
+        support_writer to = support_writer_on(text, sizeof text);
+        support_write(&to,
+                      "module \"stays\" { graph main(%%x: %s, %%w: %s, %%r: %s) {\n"
+                      " _, %%h: %s = LSTM(%%x, %%w, %%r) {hidden_size = %d}\n yield %%h } }\n",
+                      types[i][0], types[i][1], types[i][2], types[i][3], i ? 260 : 6);
         size_t size;
         ouro_plan *opened;
         unsigned char *bytes = support_plan(text, true, &size);

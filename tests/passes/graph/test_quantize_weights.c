@@ -3,6 +3,7 @@
  * says, with and without bias, transposed or not; what is small or no constant, or out of range, stays as it is. */
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
+#include "tests/support/writer.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,15 +19,10 @@ static float random_number(uint32_t *state) {
     return (float)((int32_t)*state >> 8) / (float)(1 << 23);
 }
 
-static size_t append(char *text, size_t at, const char *words) {
-    return at + (size_t)snprintf(text + at, LENGTH - at, "%s", words);
-}
-
-static size_t append_numbers(char *text, size_t at, const float *numbers, int count) {
-    at = append(text, at, "{");
-    for (int i = 0; i < count; i++)
-        at += (size_t)snprintf(text + at, LENGTH - at, "%s%.9g", i ? ", " : "", (double)numbers[i]);
-    return append(text, at, "}\n");
+static void write_numbers(support_writer *to, const float *numbers, int count) {
+    support_write(to, "{");
+    for (int i = 0; i < count; i++) support_write(to, "%s%.9g", i ? ", " : "", (double)numbers[i]);
+    support_write(to, "}\n");
 }
 
 /* What `y` and `z` are: x w + b, and x w' with the same numbers transposed. */
@@ -48,11 +44,12 @@ typedef struct numbers {
 static char *make_text(const numbers *of, const char *body) {
     char *text = malloc(LENGTH);
     assert_non_null(text);
-    size_t at = append(text, 0, "module \"m\" {\n constant %w: float32[70,96] = ");
-    at = append_numbers(text, at, of->w, DEPTH * COLUMNS);
-    at = append(text, at, " constant %b: float32[96] = ");
-    at = append_numbers(text, at, of->b, COLUMNS);
-    append(text, at, body);
+    support_writer to = support_writer_on(text, LENGTH);
+    support_write(&to, "module \"m\" {\n constant %%w: float32[70,96] = ");
+    write_numbers(&to, of->w, DEPTH * COLUMNS);
+    support_write(&to, " constant %%b: float32[96] = ");
+    write_numbers(&to, of->b, COLUMNS);
+    support_write(&to, "%s", body);
     return text;
 }
 
@@ -144,9 +141,12 @@ static void others_stay(void **state) {
         char *body = malloc(LENGTH);
         assert_non_null(body);
         if (i == 2) of.w[5] = INFINITY;
-        size_t at = append(body, 0, i == 1 ? " constant %few: float32[96,24] = " : "");
-        if (i == 1) at = append_numbers(body, at, few, COLUMNS * COLUMNS / 4);
-        append(body, at, kept[i]);
+        support_writer to = support_writer_on(body, LENGTH);
+        if (i == 1) {
+            support_write(&to, " constant %%few: float32[96,24] = ");
+            write_numbers(&to, few, COLUMNS * COLUMNS / 4);
+        }
+        support_write(&to, "%s", kept[i]);
         char *text = make_text(&of, body);
         support_session on;
         support_session_open_with(&on, text, &options);
@@ -285,15 +285,15 @@ static void recurrences_are_about_the_same(void **state) {
         if (cases[i].value != 0) w[7] = cases[i].value;
         char *text = malloc(2 * LENGTH);
         assert_non_null(text);
-        size_t at =
-            (size_t)snprintf(text, LENGTH, "module \"m\" {\n constant %%w: float32[1,%d,%d] = ", rows, UNITS);
-        at = append_numbers(text, at, w, count);
-        at += (size_t)snprintf(text + at, LENGTH, " constant %%r: float32[1,%d,%d] = ", rows, UNITS);
-        at = append_numbers(text, at, r, count);
-        snprintf(text + at, LENGTH,
-                 "graph main(%%x: float32[%d,1,%d]) {\n %%y: float32[%d,1,1,%d] = %s(%%x, %%w, %%r) "
-                 "{hidden_size = %d}\n yield %%y } }\n",
-                 STEPS, UNITS, STEPS, UNITS, cases[i].name, UNITS);
+        support_writer to = support_writer_on(text, 2 * LENGTH);
+        support_write(&to, "module \"m\" {\n constant %%w: float32[1,%d,%d] = ", rows, UNITS);
+        write_numbers(&to, w, count);
+        support_write(&to, " constant %%r: float32[1,%d,%d] = ", rows, UNITS);
+        write_numbers(&to, r, count);
+        support_write(&to,
+                      "graph main(%%x: float32[%d,1,%d]) {\n %%y: float32[%d,1,1,%d] = %s(%%x, %%w, %%r) "
+                      "{hidden_size = %d}\n yield %%y } }\n",
+                      STEPS, UNITS, STEPS, UNITS, cases[i].name, UNITS);
         const size_t bytes = run_recurrence(text, OP_NONE, x, floats);
         for (int k = 0; k < STEPS * UNITS; k++) wanted[k] = floats[k];
         for (int type = 0; type < TYPES; type++) {

@@ -5,6 +5,7 @@
 #include "runtime/executor.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
+#include "tests/support/writer.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,15 +25,7 @@ typedef struct variant {
 } variant;
 
 static char text[1 << 16];
-
-static void add(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void add(const char *format, ...) {
-    va_list arguments;
-    const size_t used = strlen(text);
-    va_start(arguments, format);
-    vsnprintf(text + used, sizeof text - used, format, arguments);
-    va_end(arguments);
-}
+static support_writer to;
 
 /* The constants of a channel. */
 static float scale_of(int c) {
@@ -54,9 +47,9 @@ static double normalized(double x, int c) {
 }
 
 static void add_constant(const char *name, const char *type, int channels, float (*number)(int)) {
-    add(" constant %%%s: %s[%d] = {", name, type, channels);
-    for (int c = 0; c < channels; c++) add("%s%.17g", c ? ", " : "", (double)number(c));
-    add("}\n");
+    support_write(&to, " constant %%%s: %s[%d] = {", name, type, channels);
+    for (int c = 0; c < channels; c++) support_write(&to, "%s%.17g", c ? ", " : "", (double)number(c));
+    support_write(&to, "}\n");
 }
 
 static const char *shape_of(const variant *v, char *buffer) {
@@ -73,35 +66,39 @@ static void write_module(const variant *v) {
     const int channels = v->dims[1];
     const char *type = v->wide ? "float64" : "float32";
     shape_of(v, shape);
-    text[0] = 0;
-    add("module \"channels\" {\n");
+    to = support_writer_on(text, sizeof text);
+    support_write(&to, "module \"channels\" {\n");
     add_constant("scale", type, channels, scale_of);
     add_constant("bias", type, channels, bias_of);
     add_constant("mean", "float32", channels, mean_of);
     add_constant("variance", "float32", channels, variance_of);
     if (v->between) {
-        add(" constant %%w: float32[%d,%d,1,1] = {", channels, channels);
+        support_write(&to, " constant %%w: float32[%d,%d,1,1] = {", channels, channels);
         for (int i = 0; i < channels * channels; i++)
-            add("%s%s", i ? ", " : "", i % (channels + 1) ? "0.0" : "1.0");
-        add("}\n");
+            support_write(&to, "%s%s", i ? ", " : "", i % (channels + 1) ? "0.0" : "1.0");
+        support_write(&to, "}\n");
     }
-    add(" constant %%trips: int64[] = {%d}\n graph main(%%x: %s) {\n", TRIPS, shape);
+    support_write(&to, " constant %%trips: int64[] = {%d}\n graph main(%%x: %s) {\n", TRIPS, shape);
     const char *const node =
         "BatchNormalization(%s, %%scale, %%bias, %%mean, %%variance) {epsilon = 0.001}\n";
     if (v->loops) {
-        add("  %%z: %s = Loop(%%trips, _, %%x) {\n graph body(%%t: int64[], %%go: bool[], %%v: %s) {\n  %%n: "
+        support_write(
+            &to,
+            "  %%z: %s = Loop(%%trips, _, %%x) {\n graph body(%%t: int64[], %%go: bool[], %%v: %s) {\n  %%n: "
             "%s = ",
             shape, shape, shape);
-        add(node, "%v");
-        add("  yield %%go, %%n\n } }\n  yield %%z\n } }\n");
+        support_write(&to, node, "%v");
+        support_write(&to, "  yield %%go, %%n\n } }\n  yield %%z\n } }\n");
     } else if (v->between) {
-        add("  %%a: %s = Conv(%%x, %%w)\n  %%b: %s = Relu(%%a)\n  %%n: %s = ", shape, shape, shape);
-        add(node, "%b");
-        add("  %%r: %s = Relu(%%n)\n  %%z: %s = Conv(%%r, %%w)\n  yield %%z\n } }\n", shape, shape);
+        support_write(&to, "  %%a: %s = Conv(%%x, %%w)\n  %%b: %s = Relu(%%a)\n  %%n: %s = ", shape, shape,
+                      shape);
+        support_write(&to, node, "%b");
+        support_write(&to, "  %%r: %s = Relu(%%n)\n  %%z: %s = Conv(%%r, %%w)\n  yield %%z\n } }\n", shape,
+                      shape);
     } else {
-        add("  %%n: %s = ", shape);
-        add(node, "%x");
-        add("  %%z: %s = Relu(%%n)\n  yield %%z\n } }\n", shape);
+        support_write(&to, "  %%n: %s = ", shape);
+        support_write(&to, node, "%x");
+        support_write(&to, "  %%z: %s = Relu(%%n)\n  yield %%z\n } }\n", shape);
     }
 }
 

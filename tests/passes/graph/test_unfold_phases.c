@@ -5,6 +5,7 @@
 #include "runtime/executor.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
+#include "tests/support/writer.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,61 +25,62 @@ typedef struct variant {
 } variant;
 
 static char text[1 << 16];
-
-static void add(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void add(const char *format, ...) {
-    va_list arguments;
-    const size_t used = strlen(text);
-    va_start(arguments, format);
-    vsnprintf(text + used, sizeof text - used, format, arguments);
-    va_end(arguments);
-}
+static support_writer to;
 
 static void add_phase(const variant *v, int index, int row, int column) {
     const int h = v->height / v->stride, w = v->width / v->stride;
     if (v->apart) {
-        add("  %%r%d: float32[%d,%d,%d,%d] = Slice(%%x, %%f%d, %%last, %%rows, %%step)\n", index, v->images,
-            v->channels, h, v->width, row);
-        add("  %%p%d: float32[%d,%d,%d,%d] = Slice(%%r%d, %%f%d, %%last, %%columns, %%step)\n", index,
-            v->images, v->channels, h, w, index, column);
+        support_write(&to, "  %%r%d: float32[%d,%d,%d,%d] = Slice(%%x, %%f%d, %%last, %%rows, %%step)\n",
+                      index, v->images, v->channels, h, v->width, row);
+        support_write(&to, "  %%p%d: float32[%d,%d,%d,%d] = Slice(%%r%d, %%f%d, %%last, %%columns, %%step)\n",
+                      index, v->images, v->channels, h, w, index, column);
     } else {
-        add("  %%p%d: float32[%d,%d,%d,%d] = Slice(%%x, %%f%d_%d, %%ends, %%both, %%steps)\n", index,
-            v->images, v->channels, h, w, row, column);
+        support_write(&to, "  %%p%d: float32[%d,%d,%d,%d] = Slice(%%x, %%f%d_%d, %%ends, %%both, %%steps)\n",
+                      index, v->images, v->channels, h, w, row, column);
     }
 }
 
 static void write_module(const variant *v) {
     const int s = v->stride, h = v->height / s, w = v->width / s, channels = v->channels * s * s;
-    text[0] = 0;
-    add("module \"phases\" {\n constant %%last: int64[1] = {9223372036854775807}\n constant %%step: int64[1] "
+    to = support_writer_on(text, sizeof text);
+    support_write(
+        &to,
+        "module \"phases\" {\n constant %%last: int64[1] = {9223372036854775807}\n constant %%step: int64[1] "
         "= {%d}\n",
         s);
-    add(" constant %%ends: int64[2] = {9223372036854775807, 9223372036854775807}\n constant %%steps: "
+    support_write(
+        &to,
+        " constant %%ends: int64[2] = {9223372036854775807, 9223372036854775807}\n constant %%steps: "
         "int64[2] = {%d, %d}\n",
         s, s);
-    add(" constant %%rows: int64[1] = {2}\n constant %%columns: int64[1] = {-1}\n constant %%both: int64[2] "
+    support_write(
+        &to,
+        " constant %%rows: int64[1] = {2}\n constant %%columns: int64[1] = {-1}\n constant %%both: int64[2] "
         "= {2, 3}\n");
     for (int i = 0; i < s; i++) {
-        add(" constant %%f%d: int64[1] = {%d}\n", i, i);
-        for (int j = 0; j < s; j++) add(" constant %%f%d_%d: int64[2] = {%d, %d}\n", i, j, i, j);
+        support_write(&to, " constant %%f%d: int64[1] = {%d}\n", i, i);
+        for (int j = 0; j < s; j++)
+            support_write(&to, " constant %%f%d_%d: int64[2] = {%d, %d}\n", i, j, i, j);
     }
-    add(" constant %%w: float32[%d,%d,%d,%d] = {", FILTERS, channels, v->kernel, v->kernel);
+    support_write(&to, " constant %%w: float32[%d,%d,%d,%d] = {", FILTERS, channels, v->kernel, v->kernel);
     for (int i = 0; i < FILTERS * channels * v->kernel * v->kernel; i++)
-        add("%s%d.%d", i ? ", " : "", i % 3 - 1, (i * 7 + i / 13) % 10);
-    add("}\n graph main(%%x: float32[%d,%d,%d,%d]) {\n", v->images, v->channels, v->height, v->width);
+        support_write(&to, "%s%d.%d", i ? ", " : "", i % 3 - 1, (i * 7 + i / 13) % 10);
+    support_write(&to, "}\n graph main(%%x: float32[%d,%d,%d,%d]) {\n", v->images, v->channels, v->height,
+                  v->width);
     if (v->blocks) {
-        add("  %%f: float32[%d,%d,%d,%d] = SpaceToDepth(%%x) {blocksize = %d}\n", v->images, channels, h, w,
-            s);
+        support_write(&to, "  %%f: float32[%d,%d,%d,%d] = SpaceToDepth(%%x) {blocksize = %d}\n", v->images,
+                      channels, h, w, s);
     } else {
         for (int i = 0; i < s * s; i++) {
             const int at = i == 0 ? v->swapped : i == v->swapped || (v->twice && i == 1) ? 0 : i;
             add_phase(v, i, at / s, at % s);
         }
-        add("  %%f: float32[%d,%d,%d,%d] = Concat(%%p0", v->images, channels, h, w);
-        for (int i = 1; i < s * s; i++) add(", %%p%d", i);
-        add(") {axis = 1}\n");
+        support_write(&to, "  %%f: float32[%d,%d,%d,%d] = Concat(%%p0", v->images, channels, h, w);
+        for (int i = 1; i < s * s; i++) support_write(&to, ", %%p%d", i);
+        support_write(&to, ") {axis = 1}\n");
     }
-    add("  %%y: float32[%d,%d,%d,%d] = Conv(%%f, %%w) {pads = [%d, %d, 0, %d]}\n  yield %%y%s\n } }\n",
+    support_write(
+        &to, "  %%y: float32[%d,%d,%d,%d] = Conv(%%f, %%w) {pads = [%d, %d, 0, %d]}\n  yield %%y%s\n } }\n",
         v->images, FILTERS, h + v->pad - v->kernel + 1, w + 2 * v->pad - v->kernel + 1, v->pad, v->pad,
         v->pad, v->kept ? ", %f" : "");
 }

@@ -4,6 +4,7 @@
 #include "tests/support/support.h"
 #include "tests/support/operators.h"
 #include "tests/support/plan.h"
+#include "tests/support/writer.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,51 +26,38 @@ typedef struct form {
     bool lstm, lengths, states;
 } form;
 
-typedef struct writer {
-    char *text;
-    size_t used;
-} writer;
-
-static void append(writer *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void append(writer *to, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    to->used += (size_t)vsnprintf(to->text + to->used, LENGTH - to->used, format, arguments);
-    va_end(arguments);
-    assert_true(to->used < LENGTH);
-}
-
-static void append_constant(writer *to, const char *name, int rows, int columns, test_random *random) {
-    append(to, " constant %%%s: float32[%d,%d%s%.0d] = {", name, DIRECTIONS, rows, columns ? "," : "",
-           columns);
+static void write_constant(support_writer *to, const char *name, int rows, int columns, test_random *random) {
+    support_write(to, " constant %%%s: float32[%d,%d%s%.0d] = {", name, DIRECTIONS, rows, columns ? "," : "",
+                  columns);
     for (int i = 0; i < DIRECTIONS * rows * (columns ? columns : 1); i++)
-        append(to, "%s%g", i ? ", " : "", (double)(int)(test_random_next(random) % 65) / 128 - 0.25);
-    append(to, "}\n");
+        support_write(to, "%s%g", i ? ", " : "", (double)(int)(test_random_next(random) % 65) / 128 - 0.25);
+    support_write(to, "}\n");
 }
 
 /* The module; `steps` and `sequences` are extents, as text. */
 static void write_module(const form *of, const char *steps, const char *sequences, char *text) {
     const int gates = of->lstm ? 4 : 3;
     test_random random = {7};
-    writer to = {text, 0};
-    append(&to, "module \"m\" {\n");
-    append_constant(&to, "w", gates * HIDDEN, INPUT, &random);
-    append_constant(&to, "r", gates * HIDDEN, HIDDEN, &random);
-    append_constant(&to, "b", 2 * gates * HIDDEN, 0, &random);
-    append(&to, " graph main(%%x: float32[%s,%s,%d]", steps, sequences, INPUT);
-    if (of->lengths) append(&to, ", %%lengths: int32[%s]", sequences);
-    if (of->states) append(&to, ", %%h: float32[%d,%s,%d]", DIRECTIONS, sequences, HIDDEN);
-    if (of->states && of->lstm) append(&to, ", %%c: float32[%d,%s,%d]", DIRECTIONS, sequences, HIDDEN);
-    append(&to,
-           ") {\n %%y: ?, %%y_h: ?%s = %s(%%x, %%w, %%r, %%b, %s, %s%s) {direction = \"bidirectional\", "
-           "hidden_size = %d}\n",
-           of->lstm ? ", %y_c: ?" : "", of->lstm ? "LSTM" : "GRU", of->lengths ? "%lengths" : "_",
-           of->states ? "%h" : "_",
-           !of->lstm    ? ""
-           : of->states ? ", %c"
-                        : ", _",
-           HIDDEN);
-    append(&to, " yield %%y, %%y_h%s\n } }\n", of->lstm ? ", %y_c" : "");
+    support_writer to = support_writer_on(text, LENGTH);
+    support_write(&to, "module \"m\" {\n");
+    write_constant(&to, "w", gates * HIDDEN, INPUT, &random);
+    write_constant(&to, "r", gates * HIDDEN, HIDDEN, &random);
+    write_constant(&to, "b", 2 * gates * HIDDEN, 0, &random);
+    support_write(&to, " graph main(%%x: float32[%s,%s,%d]", steps, sequences, INPUT);
+    if (of->lengths) support_write(&to, ", %%lengths: int32[%s]", sequences);
+    if (of->states) support_write(&to, ", %%h: float32[%d,%s,%d]", DIRECTIONS, sequences, HIDDEN);
+    if (of->states && of->lstm) support_write(&to, ", %%c: float32[%d,%s,%d]", DIRECTIONS, sequences, HIDDEN);
+    support_write(
+        &to,
+        ") {\n %%y: ?, %%y_h: ?%s = %s(%%x, %%w, %%r, %%b, %s, %s%s) {direction = \"bidirectional\", "
+        "hidden_size = %d}\n",
+        of->lstm ? ", %y_c: ?" : "", of->lstm ? "LSTM" : "GRU", of->lengths ? "%lengths" : "_",
+        of->states ? "%h" : "_",
+        !of->lstm    ? ""
+        : of->states ? ", %c"
+                     : ", _",
+        HIDDEN);
+    support_write(&to, " yield %%y, %%y_h%s\n } }\n", of->lstm ? ", %y_c" : "");
 }
 
 static void bind(const support_session *on, size_t index, const void *data, size_t element, int64_t a,

@@ -6,6 +6,7 @@
 #include "runtime/executor.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
+#include "tests/support/writer.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,32 +16,22 @@
 
 enum { MOST_TEXT = 1 << 18, MANY = 1000, TRIPS = 37 };
 
-static size_t append(char *text, size_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static size_t append(char *text, size_t at, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    const int length = vsnprintf(text + at, MOST_TEXT - at, format, arguments);
-    va_end(arguments);
-    assert_true(length >= 0 && (size_t)length < MOST_TEXT - at);
-    return at + (size_t)length;
-}
-
 /* `count` values that go round: of the last one the caller gets what it is in the end. */
 static char *rotation(int count) {
     char *text = malloc(MOST_TEXT);
-    size_t at = 0;
     assert_non_null(text);
-    at = append(text, at, "module \"r\" { constant %%n: int64[] = {%d}\n graph main(", TRIPS);
-    for (int i = 0; i < count; i++) at = append(text, at, "%s%%a%d: float32[2]", i ? ", " : "", i);
-    at = append(text, at, ") {\n");
-    for (int i = 0; i < count; i++) at = append(text, at, "%s%%o%d: float32[2]", i ? ", " : " ", i);
-    at = append(text, at, " = Loop(%%n, _");
-    for (int i = 0; i < count; i++) at = append(text, at, ", %%a%d", i);
-    at = append(text, at, ") { graph body(%%i: int64[], %%k: bool[]");
-    for (int i = 0; i < count; i++) at = append(text, at, ", %%p%d: float32[2]", i);
-    at = append(text, at, ") { yield %%k");
-    for (int i = 0; i < count; i++) at = append(text, at, ", %%p%d", (i + 1) % count);
-    (void)append(text, at, " } } yield %%o%d } }", count - 1);
+    support_writer to = support_writer_on(text, MOST_TEXT);
+    support_write(&to, "module \"r\" { constant %%n: int64[] = {%d}\n graph main(", TRIPS);
+    for (int i = 0; i < count; i++) support_write(&to, "%s%%a%d: float32[2]", i ? ", " : "", i);
+    support_write(&to, ") {\n");
+    for (int i = 0; i < count; i++) support_write(&to, "%s%%o%d: float32[2]", i ? ", " : " ", i);
+    support_write(&to, " = Loop(%%n, _");
+    for (int i = 0; i < count; i++) support_write(&to, ", %%a%d", i);
+    support_write(&to, ") { graph body(%%i: int64[], %%k: bool[]");
+    for (int i = 0; i < count; i++) support_write(&to, ", %%p%d: float32[2]", i);
+    support_write(&to, ") { yield %%k");
+    for (int i = 0; i < count; i++) support_write(&to, ", %%p%d", (i + 1) % count);
+    support_write(&to, " } } yield %%o%d } }", count - 1);
     return text;
 }
 
