@@ -409,6 +409,49 @@ void application_check_blocks(application *app, const char *name, const char *pl
     }
 }
 
+void application_draw_activation(application *app, int kinds, uint64_t *seed) {
+    static const char *const activations[] = {"",        "Relu",  "LeakyRelu", "Clip",
+                                              "Sigmoid", "Swish", "HardSwish", "Tanh"};
+    const char *activation = activations[random_range(seed, 0, kinds - 1)];
+    if (activation[0]) application_text(app, "ouro.activation", activation);
+    application_real(app, "ouro.alpha", -0.25f);
+    application_real(app, "ouro.beta", 0.75f);
+}
+
+static int64_t at_least_one(int64_t number) {
+    return number > 1 ? number : 1;
+}
+
+bool application_estimates_square(const char *name, const application_square *of, size_t scratch_limit,
+                                  rt_cost *cost) {
+    const rt_environment environment = {.threads = 1, .portable_only = of->portable_only};
+    const op_dtype dtype = of->dtype ? of->dtype : OP_FLOAT;
+    const int64_t kernel = at_least_one(of->kernel), stride = at_least_one(of->stride),
+                  dilation = at_least_one(of->dilation), group = at_least_one(of->group),
+                  pad = kernel / 2 * dilation;
+    application app;
+    application_init(&app, OP_CONV);
+    application_input(&app, dtype, 4, DIMS(1, of->channels, of->extent, of->extent));
+    application_input(&app, dtype, 4,
+                      DIMS(of->filters ? of->filters : of->channels, of->channels / group, kernel, kernel));
+    application_integers(&app, "strides", 2, DIMS(stride, stride));
+    application_integers(&app, "pads", 4, DIMS(pad, pad, pad, pad));
+    application_integers(&app, "dilations", 2, DIMS(dilation, dilation));
+    application_integer(&app, "group", group);
+    assert_int_equal(application_infer(&app), BASE_OK);
+    app.inputs[0].type.layout = app.outputs[0].type.layout = of->layout;
+    const bool estimated = rt_kernel_find(name)->estimate(&app.call, &environment, scratch_limit, cost);
+    application_free(&app);
+    return estimated;
+}
+
+double application_square_ratio(const char *name, const char *other, const application_square *of) {
+    rt_cost cost, others;
+    assert_true(application_estimates_square(name, of, SIZE_MAX, &cost));
+    assert_true(application_estimates_square(other, of, SIZE_MAX, &others));
+    return cost.seconds / others.seconds;
+}
+
 void application_draw_product(application *app, op_dtype dtype, int64_t rows, uint64_t *seed) {
     static const char *const activations[] = {"", "Relu", "Clip", "Gelu", "Swish"};
     const bool gemm = random_range(seed, 0, 1), turned = gemm && random_range(seed, 0, 1);

@@ -95,6 +95,24 @@ op_tensor application_run_blocks(application *app, const char *name, op_layout l
 void application_check_blocks(application *app, const char *name, const char *plain, op_layout layout,
                               bool residual, uint64_t seed);
 
+/* One of the first `kinds` activations that may be fused (none, Relu, LeakyRelu, Clip, Sigmoid, Swish, HardSwish, Tanh), and their numbers. */
+void application_draw_activation(application *app, int kinds, uint64_t *seed);
+
+/* A convolution of one square image by square windows, with as many points around the image as give it its extent again where the stride is 1. What
+ * is zero is one; the type: float; the filters: as many as channels. */
+typedef struct application_square {
+    op_dtype dtype;
+    op_layout layout; /* of both images */
+    int64_t channels, filters, extent, kernel, stride, dilation, group;
+    bool portable_only;
+} application_square;
+
+/* Whether the kernel estimates it on one thread, within so much scratch. */
+bool application_estimates_square(const char *name, const application_square *of, size_t scratch_limit,
+                                  rt_cost *cost);
+/* So many times as long as the kernel named `other`, as predicted; the test fails where one of them does not estimate it. */
+double application_square_ratio(const char *name, const char *other, const application_square *of);
+
 /* A random product of `rows` rows by constant weights, in floats or halves, which may be turned and scaled, with bias and activation or without. */
 void application_draw_product(application *app, op_dtype dtype, int64_t rows, uint64_t *seed);
 

@@ -19,12 +19,7 @@ static const rt_kernel *kernel(void) {
 }
 
 static void draw_fused(application *app, uint64_t *seed) {
-    static const char *const activations[] = {"",        "Relu",  "LeakyRelu", "Clip",
-                                              "Sigmoid", "Swish", "HardSwish"};
-    const char *activation = activations[random_range(seed, 0, 6)];
-    if (activation[0]) application_text(app, "ouro.activation", activation);
-    application_real(app, "ouro.alpha", -0.25f);
-    application_real(app, "ouro.beta", 0.75f);
+    application_draw_activation(app, 7, seed);
 }
 
 /* A convolution over `rank` dimensions that begin at `from` of these three: planes, rows, columns. */

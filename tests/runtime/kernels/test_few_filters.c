@@ -27,7 +27,6 @@ typedef struct run_way {
 
 /* Of one to three dimensions, the last one wide. */
 static void draw(application *app, uint64_t *seed, op_layout layout, bool residual) {
-    static const char *const activations[] = {"", "Relu", "LeakyRelu", "Clip", "Sigmoid", "Swish"};
     const bool points = layout == OP_LAYOUT_ROW_MAJOR;
     const int dimensions = points ? (int)random_range(seed, 1, 3) : 2;
     const int64_t images = random_range(seed, 1, 2), filters = random_range(seed, 1, 8),
@@ -57,10 +56,7 @@ static void draw(application *app, uint64_t *seed, op_layout layout, bool residu
     application_integers(app, "strides", (size_t)dimensions, strides);
     application_integers(app, "dilations", (size_t)dimensions, dilations);
     application_integers(app, "pads", 2 * (size_t)dimensions, pads);
-    const char *activation = activations[random_range(seed, 0, 5)];
-    if (activation[0]) application_text(app, "ouro.activation", activation);
-    application_real(app, "ouro.alpha", -0.25f);
-    application_real(app, "ouro.beta", 0.75f);
+    application_draw_activation(app, 6, seed);
     if (residual) application_random(app, OP_FLOAT, 2 + dimensions, y, seed);
 }
 

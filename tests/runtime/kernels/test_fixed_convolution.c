@@ -17,7 +17,6 @@ static const char NAME[] = "portable.fixed_convolution";
 static const op_layout layouts[] = {OP_LAYOUT_NC16, OP_LAYOUT_NHWC};
 
 static void draw(application *app, uint64_t *seed, bool residual) {
-    static const char *const activations[] = {"", "Relu", "LeakyRelu", "Clip", "Sigmoid", "Swish"};
     const int64_t images = random_range(seed, 1, 3), channels = random_range(seed, 32, 600),
                   filters = random_range(seed, 16, 100), height = random_range(seed, 1, 15),
                   width = random_range(seed, 8, 20);
@@ -31,10 +30,7 @@ static void draw(application *app, uint64_t *seed, bool residual) {
     }
     if (random_range(seed, 0, 1)) application_random(app, OP_FLOAT, 1, DIMS(filters), seed);
     else application_absent(app);
-    const char *activation = activations[random_range(seed, 0, 5)];
-    if (activation[0]) application_text(app, "ouro.activation", activation);
-    application_real(app, "ouro.alpha", -0.25f);
-    application_real(app, "ouro.beta", 0.75f);
+    application_draw_activation(app, 6, seed);
     if (!residual) return;
     if (app->inputs[0].type.shape.rank == 4)
         application_random(app, OP_FLOAT, 4, DIMS(images, filters, height, width), seed);
@@ -107,51 +103,35 @@ static void test_not_finite(void **state) {
             for (int i = 0; i < 2; i++) check_infinite(layouts[i], threads, bands);
 }
 
-static bool is_estimated(int64_t channels, int64_t extent, int64_t kernel, int64_t stride, int64_t group,
-                         op_layout layout, bool portable_only) {
-    const rt_environment environment = {.threads = 1, .portable_only = portable_only};
+static bool is_estimated(application_square of) {
     rt_cost cost;
-    application app;
-    application_init(&app, OP_CONV);
-    application_input(&app, OP_FLOAT, 4, DIMS(1, channels, extent, extent));
-    application_input(&app, OP_FLOAT, 4, DIMS(64, channels / group, kernel, kernel));
-    application_integers(&app, "strides", 2, DIMS(stride, stride));
-    application_integers(&app, "pads", 4, DIMS(kernel / 2, kernel / 2, kernel / 2, kernel / 2));
-    application_integer(&app, "group", group);
-    assert_int_equal(application_infer(&app), BASE_OK);
-    app.inputs[0].type.layout = app.outputs[0].type.layout = layout;
-    const bool estimated = rt_kernel_find(NAME)->estimate(&app.call, &environment, SIZE_MAX, &cost);
-    application_free(&app);
-    return estimated;
+    of.filters = 64;
+    if (!of.extent) of.extent = 14;
+    return application_estimates_square(NAME, &of, SIZE_MAX, &cost);
 }
 
 static void test_refuses(void **state) {
     (void)state;
-    assert_int_equal(is_estimated(64, 14, 1, 1, 1, OP_LAYOUT_NC16, false), rt_fixed_wanted());
-    assert_int_equal(is_estimated(64, 14, 1, 1, 1, OP_LAYOUT_NHWC, false), rt_fixed_wanted());
-    assert_false(is_estimated(64, 14, 1, 1, 1, OP_LAYOUT_ROW_MAJOR, false));
-    assert_false(is_estimated(64, 14, 3, 1, 1, OP_LAYOUT_NC16, false));
-    assert_false(is_estimated(64, 14, 1, 2, 1, OP_LAYOUT_NC16, false));
-    assert_false(is_estimated(64, 14, 1, 1, 2, OP_LAYOUT_NC16, false));
-    assert_false(is_estimated(16, 14, 1, 1, 1, OP_LAYOUT_NC16, false));
-    assert_false(is_estimated(64, 2, 1, 1, 1, OP_LAYOUT_NC16, false));
-    assert_false(is_estimated(64, 14, 1, 1, 1, OP_LAYOUT_NC16, true));
+    static const application_square refused[] = {
+        {.channels = 64, .layout = OP_LAYOUT_ROW_MAJOR},
+        {.channels = 64, .kernel = 3, .layout = OP_LAYOUT_NC16},
+        {.channels = 64, .stride = 2, .layout = OP_LAYOUT_NC16},
+        {.channels = 64, .group = 2, .layout = OP_LAYOUT_NC16},
+        {.channels = 16, .layout = OP_LAYOUT_NC16},
+        {.channels = 64, .extent = 2, .layout = OP_LAYOUT_NC16},
+        {.channels = 64, .layout = OP_LAYOUT_NC16, .portable_only = true},
+    };
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(is_estimated((application_square){.channels = 64, .layout = layouts[i]}),
+                         rt_fixed_wanted());
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (is_estimated(refused[i])) fail_msg("case %zu is not refused", i);
 }
 
-/* So many times as long as the direct convolution, as predicted. */
 static double predicted_ratio(int64_t channels, int64_t filters, int64_t extent) {
-    const rt_environment environment = {.threads = 1};
-    rt_cost fixed, direct;
-    application app;
-    application_init(&app, OP_CONV);
-    application_input(&app, OP_FLOAT, 4, DIMS(1, channels, extent, extent));
-    application_input(&app, OP_FLOAT, 4, DIMS(filters, channels, 1, 1));
-    assert_int_equal(application_infer(&app), BASE_OK);
-    app.inputs[0].type.layout = app.outputs[0].type.layout = OP_LAYOUT_NHWC;
-    assert_true(rt_kernel_find(NAME)->estimate(&app.call, &environment, SIZE_MAX, &fixed));
-    assert_true(rt_kernel_find("onednn.convolution")->estimate(&app.call, &environment, SIZE_MAX, &direct));
-    application_free(&app);
-    return fixed.seconds / direct.seconds;
+    const application_square of = {
+        .channels = channels, .filters = filters, .extent = extent, .layout = OP_LAYOUT_NHWC};
+    return application_square_ratio(NAME, "onednn.convolution", &of);
 }
 
 /* Numbers that become digits are little beside many filters only. */

@@ -112,8 +112,6 @@ static void draw_channels(uint64_t *seed, int64_t *group, int64_t *channels, int
 }
 
 static void draw(application *app, op_dtype dtype, uint64_t *seed, bool residual) {
-    static const char *const activations[] = {"",        "Relu",  "LeakyRelu", "Clip",
-                                              "Sigmoid", "Swish", "HardSwish", "Tanh"};
     int64_t group, channels, filters;
     draw_channels(seed, &group, &channels, &filters);
     const int32_t rank = random_range(seed, 0, 4) == 0 ? 3 : 4;
@@ -138,10 +136,7 @@ static void draw(application *app, op_dtype dtype, uint64_t *seed, bool residual
     application_integers(app, "strides", (size_t)(rank - 2), strides);
     application_integers(app, "dilations", (size_t)(rank - 2), dilations);
     application_integer(app, "group", group);
-    const char *activation = activations[random_range(seed, 0, 7)];
-    if (activation[0]) application_text(app, "ouro.activation", activation);
-    application_real(app, "ouro.alpha", -0.25f);
-    application_real(app, "ouro.beta", 0.75f);
+    application_draw_activation(app, 8, seed);
     if (residual) application_random(app, dtype, rank, y, seed);
 }
 

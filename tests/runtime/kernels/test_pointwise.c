@@ -22,8 +22,6 @@ static const rt_kernel *kernel(void) {
 }
 
 static void draw(application *app, op_dtype dtype, uint64_t *seed, bool residual) {
-    static const char *const activations[] = {"",        "Relu",  "LeakyRelu", "Clip",
-                                              "Sigmoid", "Swish", "HardSwish"};
     const int64_t images = random_range(seed, 1, 2), group = random_range(seed, 1, 4);
     const int64_t channels = random_range(seed, 0, 9) ? random_range(seed, 4, 60)
                              : dtype == OP_FLOAT      ? 300
@@ -36,10 +34,7 @@ static void draw(application *app, op_dtype dtype, uint64_t *seed, bool residual
     if (random_range(seed, 0, 1)) application_random(app, dtype, 1, DIMS(group * filters), seed);
     else application_absent(app);
     application_integer(app, "group", group);
-    const char *activation = activations[random_range(seed, 0, 6)];
-    if (activation[0]) application_text(app, "ouro.activation", activation);
-    application_real(app, "ouro.alpha", -0.25f);
-    application_real(app, "ouro.beta", 0.75f);
+    application_draw_activation(app, 7, seed);
     if (residual) application_random(app, dtype, 4, DIMS(images, group * filters, height, width), seed);
 }
 

@@ -25,9 +25,7 @@ static void needs_tiles(void) {
 
 /* A signal or an image of random extents, as the window fits into it, with one of the first `kinds` activations; some images are one point high
  * or wide. */
-static void draw(application *app, uint64_t *seed, bool residual, uint64_t kinds) {
-    static const char *const activations[] = {"",        "Relu",  "LeakyRelu", "Clip",
-                                              "Sigmoid", "Swish", "HardSwish"};
+static void draw(application *app, uint64_t *seed, bool residual, int kinds) {
     const int32_t spatial = (int32_t)random_range(seed, 1, 3) == 1 ? 1 : 2, rank = spatial + 2,
                   flat = (int32_t)random_range(seed, 0, 7); /* this dimension has one point */
     const bool line = spatial == 1 || flat < 2;
@@ -60,10 +58,7 @@ static void draw(application *app, uint64_t *seed, bool residual, uint64_t kinds
     application_integers(app, "strides", (size_t)spatial, strides);
     application_integers(app, "dilations", (size_t)spatial, dilations);
     application_integer(app, "group", groups);
-    const char *activation = activations[random_range(seed, 0, kinds - 1)];
-    if (activation[0]) application_text(app, "ouro.activation", activation);
-    application_real(app, "ouro.alpha", -0.25f);
-    application_real(app, "ouro.beta", 0.75f);
+    application_draw_activation(app, kinds, seed);
     if (residual) application_random(app, OP_FLOAT, rank, y, seed);
 }
 
@@ -229,57 +224,47 @@ static void test_not_finite(void **state) {
     }
 }
 
-static bool is_estimated(int64_t channels, int64_t filters, int64_t stride, int64_t group, op_layout layout,
-                         op_dtype dtype, bool portable_only) {
-    const rt_environment environment = {.threads = 1, .portable_only = portable_only};
+static bool is_estimated(application_square of) {
     rt_cost cost;
-    application app;
-    application_init(&app, OP_CONV);
-    application_input(&app, dtype, 4, DIMS(1, channels, 24, 24));
-    application_input(&app, dtype, 4, DIMS(filters, channels / group, 3, 3));
-    application_integers(&app, "strides", 2, DIMS(stride, stride));
-    application_integer(&app, "group", group);
-    assert_int_equal(application_infer(&app), BASE_OK);
-    app.inputs[0].type.layout = app.outputs[0].type.layout = layout;
-    const bool estimated = rt_kernel_find(NAME)->estimate(&app.call, &environment, SIZE_MAX, &cost);
-    application_free(&app);
-    return estimated;
+    of.extent = 24;
+    of.kernel = 3;
+    return application_estimates_square(NAME, &of, SIZE_MAX, &cost);
 }
 
 static void test_refuses(void **state) {
     (void)state;
-    assert_int_equal(is_estimated(32, 32, 1, 1, OP_LAYOUT_NC16, OP_FLOAT, false), rt_fixed_wanted());
-    assert_int_equal(is_estimated(32, 32, 2, 1, OP_LAYOUT_NHWC, OP_FLOAT, false), rt_fixed_wanted());
-    assert_false(is_estimated(32, 32, 1, 1, OP_LAYOUT_NC16, OP_FLOAT, true));
-    assert_int_equal(is_estimated(32, 32, 1, 2, OP_LAYOUT_NC16, OP_FLOAT, false), rt_fixed_wanted());
-    assert_false(is_estimated(32, 48, 1, 2, OP_LAYOUT_NC16, OP_FLOAT, false));
-    assert_false(is_estimated(48, 32, 1, 2, OP_LAYOUT_NHWC, OP_FLOAT, false));
-    assert_false(is_estimated(32, 32, 9, 1, OP_LAYOUT_NC16, OP_FLOAT, false));
-    assert_false(is_estimated(32, 32, 1, 1, OP_LAYOUT_NC8, OP_FLOAT, false));
-    assert_false(is_estimated(32, 32, 1, 1, OP_LAYOUT_ROW_MAJOR, OP_FLOAT, false));
-    assert_false(is_estimated(32, 32, 1, 1, OP_LAYOUT_NC16, OP_FLOAT16, false));
-    assert_false(is_estimated(8, 32, 1, 1, OP_LAYOUT_NHWC, OP_FLOAT, false));
+    static const application_square taken[] = {
+        {.channels = 32, .layout = OP_LAYOUT_NC16},
+        {.channels = 32, .stride = 2, .layout = OP_LAYOUT_NHWC},
+        {.channels = 32, .group = 2, .layout = OP_LAYOUT_NC16},
+    };
+    static const application_square refused[] = {
+        {.channels = 32, .layout = OP_LAYOUT_NC16, .portable_only = true},
+        {.channels = 32, .filters = 48, .group = 2, .layout = OP_LAYOUT_NC16},
+        {.channels = 48, .filters = 32, .group = 2, .layout = OP_LAYOUT_NHWC},
+        {.channels = 32, .stride = 9, .layout = OP_LAYOUT_NC16},
+        {.channels = 32, .layout = OP_LAYOUT_NC8},
+        {.channels = 32, .layout = OP_LAYOUT_ROW_MAJOR},
+        {.channels = 32, .layout = OP_LAYOUT_NC16, .dtype = OP_FLOAT16},
+        {.channels = 8, .filters = 32, .layout = OP_LAYOUT_NHWC},
+    };
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        assert_int_equal(is_estimated(taken[i]), rt_fixed_wanted());
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (is_estimated(refused[i])) fail_msg("case %zu is not refused", i);
 }
 
 /* What fits into less scratch is cut into more bands, until nothing fits. */
 static void test_scratch_limits_bands(void **state) {
     (void)state;
     needs_tiles();
-    const rt_kernel *kernel = rt_kernel_find(NAME);
-    application app;
-    application_init(&app, OP_CONV);
-    application_input(&app, OP_FLOAT, 4, DIMS(1, 64, 56, 56));
-    application_input(&app, OP_FLOAT, 4, DIMS(64, 64, 3, 3));
-    application_integers(&app, "pads", 4, DIMS(1, 1, 1, 1));
-    assert_int_equal(application_infer(&app), BASE_OK);
-    app.inputs[0].type.layout = app.outputs[0].type.layout = OP_LAYOUT_NC16;
+    const application_square of = {.channels = 64, .extent = 56, .kernel = 3, .layout = OP_LAYOUT_NC16};
     rt_cost any, little, none;
-    assert_true(kernel->estimate(&app.call, &one_thread, SIZE_MAX, &any));
-    assert_true(kernel->estimate(&app.call, &one_thread, any.scratch_bytes * 2 / 3, &little));
+    assert_true(application_estimates_square(NAME, &of, SIZE_MAX, &any));
+    assert_true(application_estimates_square(NAME, &of, any.scratch_bytes * 2 / 3, &little));
     assert_true(little.blocks > any.blocks && little.seconds >= any.seconds);
     assert_true(little.scratch_bytes <= any.scratch_bytes * 2 / 3);
-    assert_false(kernel->estimate(&app.call, &one_thread, 20000, &none));
-    application_free(&app);
+    assert_false(application_estimates_square(NAME, &of, 20000, &none));
 }
 
 /* Signals, and images one point high or wide, are cut into bands too. */
@@ -305,21 +290,10 @@ static void test_signals_have_bands(void **state) {
     }
 }
 
-/* So many times as long as the direct convolution, as predicted for square images. */
 static double predicted_ratio(int64_t channels, int64_t extent, int64_t dilation) {
-    rt_cost tiles, direct;
-    application app;
-    application_init(&app, OP_CONV);
-    application_input(&app, OP_FLOAT, 4, DIMS(1, channels, extent, extent));
-    application_input(&app, OP_FLOAT, 4, DIMS(channels, channels, 3, 3));
-    application_integers(&app, "pads", 4, DIMS(dilation, dilation, dilation, dilation));
-    application_integers(&app, "dilations", 2, DIMS(dilation, dilation));
-    assert_int_equal(application_infer(&app), BASE_OK);
-    app.inputs[0].type.layout = app.outputs[0].type.layout = OP_LAYOUT_NC16;
-    assert_true(rt_kernel_find(NAME)->estimate(&app.call, &one_thread, SIZE_MAX, &tiles));
-    assert_true(rt_kernel_find("portable.convolution")->estimate(&app.call, &one_thread, SIZE_MAX, &direct));
-    application_free(&app);
-    return tiles.seconds / direct.seconds;
+    const application_square of = {
+        .channels = channels, .extent = extent, .kernel = 3, .dilation = dilation, .layout = OP_LAYOUT_NC16};
+    return application_square_ratio(NAME, "portable.convolution", &of);
 }
 
 /* Images take about a quarter of the time of the direct convolution, those of few points with many weights somewhat more. It multiplies all elements of

@@ -24,8 +24,6 @@ typedef struct windows {
 
 /* An application of random extents. */
 static void draw(application *app, op_dtype dtype, const windows *of, uint64_t *seed, bool residual) {
-    static const char *const activations[] = {"",        "Relu",  "LeakyRelu", "Clip",
-                                              "Sigmoid", "Swish", "HardSwish"};
     const int64_t fewest = rt_winograd_is_predicted(8, 8, &one_thread) ? 8 : 16;
     const int64_t images = random_range(seed, 1, 3), channels = random_range(seed, fewest, 50),
                   filters = random_range(seed, fewest, 50);
@@ -46,10 +44,7 @@ static void draw(application *app, op_dtype dtype, const windows *of, uint64_t *
     for (int32_t i = 0; i < of->rank; i++)
         y[i + 2] = x[i + 2] + pads[i] + pads[i + of->rank] - of->extents[i] + 1;
     application_integers(app, "pads", 2 * (size_t)of->rank, pads);
-    const char *activation = activations[random_range(seed, 0, 6)];
-    if (activation[0]) application_text(app, "ouro.activation", activation);
-    application_real(app, "ouro.alpha", -0.25f);
-    application_real(app, "ouro.beta", 0.75f);
+    application_draw_activation(app, 7, seed);
     if (residual) application_random(app, dtype, rank, y, seed);
 }
 
