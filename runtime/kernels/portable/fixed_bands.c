@@ -175,7 +175,7 @@ static rt_fixed_work work_of(const rt_fixed_shape *s) {
                            .rows = (double)tile_rows(s->band_rows),
                            .split = (double)rows * (double)s->depth * s->threads,
                            .left = (double)rows * (double)s->columns * (shared ? s->threads : 1),
-                           .apart = !s->limits,
+                           .apart = !s->limits && !s->matrix,
                            .band_bytes = (double)(tiles * s->steps * rt_fixed_tile_bytes(s->digits)),
                            .weight_bytes = (double)rt_fixed_packed_bytes(s),
                            .bands = (double)s->bands,

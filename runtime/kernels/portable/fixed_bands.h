@@ -15,6 +15,7 @@ typedef struct rt_fixed_shape {
     int digits;             /* of floats; or of halves: then rows, weights, bias and results are halves */
     int64_t images, points; /* less than 0: only a run knows how many */
     int64_t depth, columns;
+    bool matrix; /* a product */
     bool bias, residual;
     rt_activation activation;
     /* What rt_fixed_complete makes of that: */

@@ -27,6 +27,7 @@ static bool read_shape(const op_call *call, const rt_environment *environment, r
     if (product->bias == RT_BIAS_ONE || (product->bias == RT_BIAS_COLUMNS && product->beta != 1))
         return false;
     *s = (rt_fixed_shape){.layout = OP_LAYOUT_NHWC,
+                          .matrix = true,
                           .digits = product->dtype == OP_FLOAT ? RT_FIXED_DIGITS : RT_FIXED_HALF_DIGITS,
                           .images = 1,
                           .points = product->rows,

@@ -426,6 +426,9 @@ base_status rt_window_run(const rt_prepared *prepared, const op_tensor *inputs, 
                       .residual = shape->residual ? inputs[3].data : NULL,
                       .scratch = scratch,
                       .y = outputs[0].data};
-    if (rt_window_has_points(shape)) rt_team_run(prepared->threads, run_member, &job);
+    const double points = (double)shape->images * (double)shape->output[0] * (double)shape->output[1],
+                 work = points * (double)shape->steps * RT_FIXED_STEP * (double)shape->filters;
+    if (rt_window_has_points(shape))
+        rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, run_member, &job);
     return BASE_OK;
 }

@@ -71,7 +71,7 @@ static void same_as_row_major(void **unused) {
 
 static void what_is_refused(void **unused) {
     (void)unused;
-    const rt_environment environment = {.threads = 1};
+    const rt_environment environment = {.threads = 1}, portable = {.threads = 1, .portable_only = true};
     uint64_t seed = 5;
     application app;
     application_init(&app, OP_AVERAGE_POOL);
@@ -83,6 +83,7 @@ static void what_is_refused(void **unused) {
     assert_false(kernel()->accepts(&app.call, &environment)); /* of two kinds */
     app.outputs[0].type.layout = OP_LAYOUT_NC16;
     assert_true(kernel()->accepts(&app.call, &environment));
+    assert_false(kernel()->accepts(&app.call, &portable));
     app.inputs[0].type.dtype = app.outputs[0].type.dtype = OP_FLOAT16;
     assert_false(kernel()->accepts(&app.call, &environment));
     application_free(&app);
