@@ -156,10 +156,11 @@ typedef struct special_job {
 } special_job;
 
 static void find_special(void *context, int64_t begin, int64_t end) {
+    enum { FEW = 16 }; /* numbers, by themselves, are looked at one by one */
     const special_job *job = context;
     const op_dtype dtype = job->x->type.dtype;
     const bool none = job->which & IS_NONE, above = job->which & IS_ABOVE, below = job->which & IS_BELOW;
-    if (dtype == OP_FLOAT && HAS_FIND_512) {
+    if (dtype == OP_FLOAT && end - begin >= FEW && HAS_FIND_512) {
         find_floats_512((const float *)job->x->data + begin, job->to + begin, end - begin, none, above,
                         below);
     } else if (dtype == OP_FLOAT) {
