@@ -106,7 +106,22 @@ static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_
                 partial lanes[LANES];                                                                        \
                 total reduced = (initial);                                                                   \
                 int64_t offset = 0;                                                                          \
-                for (int64_t r = 0; r < shape->reduced_count; r++) {                                         \
+                const bool exact =                                                                           \
+                    (total)0.5 == 0; /* integers: in any order, as the compiler will have it */              \
+                for (int64_t r = 0; r < shape->reduced_count && exact; r++) {                                \
+                    const type *run = at + offset;                                                           \
+                    partial some = (initial);                                                                \
+                    for (int64_t i = 0; i < inner; i++) {                                                    \
+                        const partial p = some;                                                              \
+                        const type x = run[i];                                                               \
+                        some = (combine);                                                                    \
+                    }                                                                                        \
+                    const total t = reduced;                                                                 \
+                    const partial p = some;                                                                  \
+                    reduced = (join);                                                                        \
+                    offset = advance(shape, index, offset);                                                  \
+                }                                                                                            \
+                for (int64_t r = 0; r < shape->reduced_count && !exact; r++) {                               \
                     for (int64_t first = 0; first < inner; first += STRETCH * LANES) {                       \
                         const int64_t rest = inner - first;                                                  \
                         const int64_t length = rest < STRETCH * LANES ? rest : STRETCH * LANES;              \
@@ -235,12 +250,12 @@ static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_
     REDUCE(maximum_##suffix, clones, type, type, type, low, x > p ? x : p, p > t ? p : t, t)                 \
     REDUCE(minimum_##suffix, clones, type, type, type, high, x < p ? x : p, p < t ? p : t, t)
 #define REDUCE_SUM(suffix, type, wide)                                                                       \
-    REDUCE(sum_##suffix, , type, uint64_t, uint64_t, 0, p + (uint64_t)x, t + p,                              \
+    REDUCE(sum_##suffix, RT_CLONES, type, uint64_t, uint64_t, 0, p + (uint64_t)x, t + p,                     \
            !mean ? t                                                                                         \
            : n   ? (uint64_t)((wide)t / (wide)n)                                                             \
                  : 0)
 #define REDUCE_PRODUCT(suffix, type)                                                                         \
-    REDUCE(product_##suffix, , type, uint64_t, uint64_t, 1, p *(uint64_t)x, t *p, t)
+    REDUCE(product_##suffix, RT_CLONES, type, uint64_t, uint64_t, 1, p *(uint64_t)x, t *p, t)
 
 REDUCE_REAL(float, float)
 REDUCE_REAL(double, double)
@@ -251,13 +266,13 @@ REDUCE_SUM(uint64, uint64_t, uint64_t)
 /* Products modulo a power of two are the same with and without signs. */
 REDUCE_PRODUCT(uint32, uint32_t)
 REDUCE_PRODUCT(uint64, uint64_t)
-/* Types that models hardly reduce are compiled once. */
 REDUCE_EXTREMA(int32, RT_CLONES, int32_t, INT32_MIN, INT32_MAX)
 REDUCE_EXTREMA(int64, RT_CLONES, int64_t, INT64_MIN, INT64_MAX)
+REDUCE_EXTREMA(int8, RT_CLONES, int8_t, INT8_MIN, INT8_MAX)
+REDUCE_EXTREMA(uint8, RT_CLONES, uint8_t, 0, UINT8_MAX)
+/* Types that models hardly reduce are compiled once. */
 REDUCE_EXTREMA(uint32, , uint32_t, 0, UINT32_MAX)
 REDUCE_EXTREMA(uint64, , uint64_t, 0, UINT64_MAX)
-REDUCE_EXTREMA(int8, , int8_t, INT8_MIN, INT8_MAX)
-REDUCE_EXTREMA(uint8, , uint8_t, 0, UINT8_MAX)
 REDUCE_EXTREMA(bool, , uint8_t, 0, 1)
 
 #define ROW(name)                                                                                            \
