@@ -385,12 +385,47 @@ static bool is_interleaved(const rt_product *product) {
 
 /* ---- the other types ----------------------------------------------------------------------------------- */
 
+enum { FEWEST_SIDE_BY_SIDE = 4 }; /* columns: of fewer, sums are made one by one */
+
+/* y[j] = the sum over k of a[k * a_depth] * b[k * b_depth + j], modulo a power of two: the same with and without signs. */
+#define INTEGER_ROW(name, wide)                                                                              \
+    RT_CLONES static void name(const wide *a, int64_t a_depth, const wide *b, int64_t b_depth,               \
+                               int64_t depth, int64_t columns, wide *restrict y) {                           \
+        int64_t k = 0;                                                                                       \
+        memset(y, 0, (size_t)columns * sizeof *y);                                                           \
+        for (; k + 4 <= depth; k += 4, a += 4 * a_depth, b += 4 * b_depth) {                                 \
+            const wide first = a[0], second = a[a_depth], third = a[2 * a_depth], fourth = a[3 * a_depth];   \
+            RT_VECTOR for (int64_t j = 0; j < columns; j++) {                                                \
+                y[j] += first * b[j] + second * b[b_depth + j] + third * b[2 * b_depth + j] +                \
+                        fourth * b[3 * b_depth + j];                                                         \
+            }                                                                                                \
+        }                                                                                                    \
+        for (; k < depth; k++, a += a_depth, b += b_depth)                                                   \
+            RT_VECTOR for (int64_t j = 0; j < columns; j++) y[j] += *a * b[j];                               \
+    }
+INTEGER_ROW(sum_words, uint32_t)
+INTEGER_ROW(sum_long_words, uint64_t)
+
+/* A part of a row of integers, from the elements a, b and y on. False: the type is another one, or there are not several columns side by side. */
+static bool sum_integers(const product_job *job, int64_t a, int64_t b, int64_t columns, int64_t y) {
+    const rt_product *product = job->product;
+    if (product->b_column != 1 || columns < FEWEST_SIDE_BY_SIDE) return false;
+    if (product->dtype == OP_INT32 || product->dtype == OP_UINT32)
+        sum_words((const uint32_t *)job->a + a, product->a_depth, (const uint32_t *)job->b + b,
+                  product->b_depth, product->depth, columns, (uint32_t *)job->y + y);
+    else if (product->dtype == OP_INT64 || product->dtype == OP_UINT64)
+        sum_long_words((const uint64_t *)job->a + a, product->a_depth, (const uint64_t *)job->b + b,
+                       product->b_depth, product->depth, columns, (uint64_t *)job->y + y);
+    else return false;
+    return true;
+}
+
 /* Integers wrap around; unsigned arithmetic says so. */
 #define INTEGER_ELEMENT(type, wide)                                                                          \
     {                                                                                                        \
         const type *left = (const type *)job->a + a, *right = (const type *)job->b + b;                      \
-        wide sum = 0;                                                                                        \
-        for (int64_t k = 0; k < product->depth; k++) {                                                       \
+        wide sum = summed ? (wide)((const type *)job->y)[y] : 0;                                             \
+        for (int64_t k = 0; k < product->depth && !summed; k++) {                                            \
             sum += (wide)left[k * product->a_depth] * (wide)right[k * product->b_depth];                     \
         }                                                                                                    \
         if (product->alpha != 1) sum = (wide)(type)((double)(type)sum * product->alpha);                     \
@@ -402,7 +437,9 @@ static bool is_interleaved(const rt_product *product) {
         break;                                                                                               \
     }
 
-static void multiply_element(const product_job *job, int64_t a, int64_t b, int64_t c, int64_t y) {
+/* `summed`: the sum of products is there already. */
+static void multiply_element(const product_job *job, bool summed, int64_t a, int64_t b, int64_t c,
+                             int64_t y) {
     const rt_product *product = job->product;
     switch (product->dtype) {
     case OP_INT32:
@@ -436,8 +473,11 @@ static void multiply_elements(const product_job *job, int64_t batch, int64_t row
         const int64_t c = product->addend ? rt_product_offset(line, product->addend_rank,
                                                               product->addend_dims, product->addend_strides)
                                           : 0;
-        for (int64_t j = column; j < column + columns; j++) {
-            multiply_element(job, a + i * product->a_row, b + j * product->b_column,
+        const bool summed =
+            sum_integers(job, a + i * product->a_row, b + column, columns, line * product->columns + column);
+        const bool done = summed && product->alpha == 1 && !product->addend;
+        for (int64_t j = column; j < column + columns && !done; j++) {
+            multiply_element(job, summed, a + i * product->a_row, b + j * product->b_column,
                              c + j * product->addend_column, line * product->columns + j);
         }
     }
