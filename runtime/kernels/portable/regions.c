@@ -2,7 +2,8 @@
 /* regions.c: images read at given regions: RoiAlign, MaxRoiPool.
  *
  * The mean of the samples of a bin is a sum of rows and columns of the image, each with a weight of its own: of floats rows are added up first,
- * then columns of what these make, for several channels at a time.
+ * then columns of what these make, for several channels at a time. The largest is found likewise: it is one of the pixels times the weights of its
+ * row and its column, none of which is below zero, so that a column's largest times its weight is the largest of the products.
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
@@ -136,6 +137,7 @@ typedef struct align_context {
 typedef struct bin_taps {
     int32_t first, count; /* of the taps */
     int64_t from, to; /* the pixels lie between these: to is one more than the last; both 0: there are none */
+    bool outside;     /* some samples lie outside of the image */
 } bin_taps;
 
 typedef struct axis_taps {
@@ -145,9 +147,10 @@ typedef struct axis_taps {
     bin_taps bins[MOST_BINS];
 } axis_taps;
 
-/* Samples that lie near each other see the same pixels. */
-static bool add_tap(axis_taps *axis, bin_taps *bin, double *weights, int64_t pixel, double weight) {
-    for (int32_t i = 1; i <= 2 && i <= bin->count; i++) {
+/* Samples that lie near each other see the same pixels: their weights are added where they are to be `joined`. */
+static bool add_tap(axis_taps *axis, bin_taps *bin, double *weights, int64_t pixel, double weight,
+                    bool joined) {
+    for (int32_t i = 1; i <= 2 && i <= bin->count && joined; i++) {
         const int32_t tap = bin->first + bin->count - i;
         if (axis->at[tap] != (int32_t)pixel) continue;
         weights[tap] += weight;
@@ -162,9 +165,9 @@ static bool add_tap(axis_taps *axis, bin_taps *bin, double *weights, int64_t pix
     return true;
 }
 
-/* The taps of `count` bins of an axis, whose samples are those of `blend`. False: there are too many. */
+/* The taps of `count` bins of an axis, whose samples are those of `blend`, for the mean or the `maximum`. False: there are too many. */
 static bool set_axis(axis_taps *axis, double begin, double length, double samples_, int64_t count,
-                     int64_t extent) {
+                     int64_t extent, bool maximum) {
     double weights[MOST_TAPS];
     if (count > MOST_BINS || samples_ * (double)count > FEW_SAMPLES) return false;
     axis->count = 0;
@@ -173,7 +176,10 @@ static bool set_axis(axis_taps *axis, double begin, double length, double sample
         *bin = (bin_taps){.first = axis->count};
         for (double i = 0; i < samples_; i++) {
             double place = begin + (double)b * length + (i + 0.5) * length / samples_;
-            if (!(place >= -1 && place <= (double)extent)) continue; /* NaN, too */
+            if (!(place >= -1 && place <= (double)extent)) { /* NaN, too */
+                bin->outside = true;
+                continue;
+            }
             if (place < 0) place = 0;
             int64_t pixel = (int64_t)place, after = pixel + 1;
             if (pixel >= extent - 1) {
@@ -181,48 +187,58 @@ static bool set_axis(axis_taps *axis, double begin, double length, double sample
                 place = (double)pixel;
             }
             const double part = place - (double)pixel;
-            if (!add_tap(axis, bin, weights, pixel, 1 - part) || !add_tap(axis, bin, weights, after, part))
+            if (!add_tap(axis, bin, weights, pixel, 1 - part, !maximum) ||
+                !add_tap(axis, bin, weights, after, part, !maximum))
                 return false;
         }
     }
-    for (int32_t i = 0; i < axis->count; i++) axis->weights[i] = (float)(weights[i] / samples_);
+    for (int32_t i = 0; i < axis->count; i++)
+        axis->weights[i] = (float)(maximum ? weights[i] : weights[i] / samples_);
     return true;
 }
 
-/* y[channel][column] = the rows of the channel's image that a bin sees, added up. */
-RT_CLONES static void add_rows(const axis_taps *axis, const bin_taps *bin, const float *pixels, int64_t width,
-                               int64_t size, int64_t channels, int64_t columns, float *y) {
-    for (int64_t c = 0; c < channels; c++, pixels += size, y += SPAN) {
-        int64_t x = 0;
-        for (; x + CHANNELS <= columns; x += CHANNELS) {
-            float sums[CHANNELS] = {0};
-            for (int32_t t = bin->first; t < bin->first + bin->count; t++) {
-                const float *from = pixels + axis->at[t] * width + x;
-                for (int i = 0; i < CHANNELS; i++) sums[i] += axis->weights[t] * from[i];
-            }
-            memcpy(y + x, sums, sizeof sums);
-        }
-        for (; x < columns; x++) {
-            float sum = 0;
-            for (int32_t t = bin->first; t < bin->first + bin->count; t++)
-                sum += axis->weights[t] * pixels[axis->at[t] * width + x];
-            y[x] = sum;
-        }
+/* `rows`: y[channel][column] = what the rows of the channel's image come to that a bin sees. `columns`: y[bin][channel] = what the columns
+ * come to that the bin sees, of x[column][channel]; the first column is number `from`; `outside`: some rows lie outside. */
+#define JOIN_TAPS(rows, columns_, none, none_outside, TAKE)                                                  \
+    RT_CLONES static void rows(const axis_taps *axis, const bin_taps *bin, const float *pixels,              \
+                               int64_t width, int64_t size, int64_t channels, int64_t columns, float *y) {   \
+        for (int64_t c = 0; c < channels; c++, pixels += size, y += SPAN) {                                  \
+            int64_t x = 0;                                                                                   \
+            for (; x + CHANNELS <= columns; x += CHANNELS) {                                                 \
+                float joined[CHANNELS];                                                                      \
+                for (int i = 0; i < CHANNELS; i++) joined[i] = (none);                                       \
+                for (int32_t t = bin->first; t < bin->first + bin->count; t++) {                             \
+                    const float *from = pixels + axis->at[t] * width + x;                                    \
+                    for (int i = 0; i < CHANNELS; i++) TAKE(joined[i], axis->weights[t] * from[i]);          \
+                }                                                                                            \
+                memcpy(y + x, joined, sizeof joined);                                                        \
+            }                                                                                                \
+            for (; x < columns; x++) {                                                                       \
+                float joined = (none);                                                                       \
+                for (int32_t t = bin->first; t < bin->first + bin->count; t++)                               \
+                    TAKE(joined, axis->weights[t] * pixels[axis->at[t] * width + x]);                        \
+                y[x] = joined;                                                                               \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+    RT_CLONES static void columns_(const axis_taps *axis, const bin_taps *bins, bool outside, int64_t count, \
+                                   int64_t from, const float *x, float *y) {                                 \
+        for (int64_t b = 0; b < count; b++, y += CHANNELS) {                                                 \
+            const float first = outside || bins[b].outside ? (none_outside) : (none);                        \
+            float joined[CHANNELS];                                                                          \
+            for (int i = 0; i < CHANNELS; i++) joined[i] = first;                                            \
+            for (int32_t t = bins[b].first; t < bins[b].first + bins[b].count; t++) {                        \
+                const float *column = x + (axis->at[t] - from) * CHANNELS;                                   \
+                for (int i = 0; i < CHANNELS; i++) TAKE(joined[i], axis->weights[t] * column[i]);            \
+            }                                                                                                \
+            memcpy(y, joined, sizeof joined);                                                                \
+        }                                                                                                    \
     }
-}
-
-/* y[bin][channel] = the columns that the bin sees, added up, of x[column][channel]. The first column is number `from`. */
-RT_CLONES static void add_columns(const axis_taps *axis, const bin_taps *bins, int64_t count, int64_t from,
-                                  const float *x, float *y) {
-    for (int64_t b = 0; b < count; b++, y += CHANNELS) {
-        float sums[CHANNELS] = {0};
-        for (int32_t t = bins[b].first; t < bins[b].first + bins[b].count; t++) {
-            const float *column = x + (axis->at[t] - from) * CHANNELS;
-            for (int i = 0; i < CHANNELS; i++) sums[i] += axis->weights[t] * column[i];
-        }
-        memcpy(y, sums, sizeof sums);
-    }
-}
+#define TAKE_SUM(sum, value) (sum) += (value)
+/* A NaN is passed over, as it is where samples are taken one by one. */
+#define TAKE_LARGEST(largest, value) (largest) = (value) > (largest) ? (value) : (largest)
+JOIN_TAPS(add_rows, add_columns, 0, 0, TAKE_SUM)
+JOIN_TAPS(largest_of_rows, largest_of_columns, -INFINITY, 0, TAKE_LARGEST)
 
 /* Bins from `bin` on that see no more than SPAN columns together: how many, at least one; 0: one of them sees more. The columns are
  * *columns of them from *from on, more than are seen where that makes whole vectors of an image that has them. */
@@ -246,7 +262,7 @@ static int64_t join_bins(const axis_taps *axis, int64_t bin, int64_t count, int6
     return joined;
 }
 
-/* The means of the bins of one region of floats. False: there are too many samples for that. */
+/* The bins of one region of floats. False: there are too many samples for that. */
 static bool align_floats(const align_context *context, int64_t r, const region *of) {
     const int64_t *image = context->inputs[0].type.shape.dims, *out = context->out->type.shape.dims,
                   *batches = context->inputs[2].data;
@@ -256,9 +272,10 @@ static bool align_floats(const align_context *context, int64_t r, const region *
     axis_taps down, along;
     float rows[CHANNELS * SPAN], turned[SPAN * CHANNELS], made[BINS * CHANNELS];
     int64_t joined, from, columns;
+    const bool maximum = context->state->maximum;
     if (image[2] > INT32_MAX || image[3] > INT32_MAX ||
-        !set_axis(&down, of->y, of->bin_high, of->rows, out[2], image[2]) ||
-        !set_axis(&along, of->x, of->bin_wide, of->columns, out[3], image[3]))
+        !set_axis(&down, of->y, of->bin_high, of->rows, out[2], image[2], maximum) ||
+        !set_axis(&along, of->x, of->bin_wide, of->columns, out[3], image[3], maximum))
         return false;
     for (int64_t bin = 0; bin < out[3]; bin += joined) {
         joined = join_bins(&along, bin, out[3], image[3], &from, &columns);
@@ -270,11 +287,12 @@ static bool align_floats(const align_context *context, int64_t r, const region *
         for (int64_t bin = 0; bin < out[3]; bin += joined) {
             joined = join_bins(&along, bin, out[3], image[3], &from, &columns);
             for (int64_t row = 0; row < out[2]; row++) {
-                add_rows(&down, &down.bins[row], pixels + channel * size + from, image[3], size, channels,
-                         columns, rows);
+                (maximum ? largest_of_rows : add_rows)(&down, &down.bins[row], pixels + channel * size + from,
+                                                       image[3], size, channels, columns, rows);
                 rt_turn_words((const uint32_t *)(const void *)rows, SPAN, channels, columns,
                               (uint32_t *)(void *)turned, CHANNELS);
-                add_columns(&along, &along.bins[bin], joined, from, turned, made);
+                (maximum ? largest_of_columns : add_columns)(&along, &along.bins[bin], down.bins[row].outside,
+                                                             joined, from, turned, made);
                 rt_turn_words((const uint32_t *)(const void *)made, CHANNELS, joined, channels,
                               (uint32_t *)(void *)(values + channel * bins + row * out[3] + bin), bins);
             }
@@ -291,7 +309,7 @@ static void align_regions(void *user, int64_t begin, int64_t end) {
                   *batches = inputs[2].data, height = image[2], width = image[3], bins = out[2] * out[3];
     for (int64_t r = begin; r < end; r++) {
         const region of = read_region(state, &inputs[1], r, out);
-        if (inputs[0].type.dtype == OP_FLOAT && !state->maximum && align_floats(context, r, &of)) continue;
+        if (inputs[0].type.dtype == OP_FLOAT && align_floats(context, r, &of)) continue;
         for (int64_t task = 0; task < out[1] * bins; task++) {
             const int64_t p = task % bins, plane = (batches[r] * image[1] + task / bins) * height * width;
             const samples down = {of.y + (double)(p / out[3]) * of.bin_high, of.bin_high, of.rows},
