@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* top_k.c: the k largest or smallest along an axis, in order; of equal elements the one with the lower index comes
- * first. NaN is larger than every number. A heap of k (value, index) pairs is kept in the scratch. Rows of floats, and of 16 bits that become floats, are
- * looked at as integers that compare as they do: the extremes of some lanes say what most elements are not better than, which are passed over many
+ * first. NaN is larger than every number. A heap of k (value, index) pairs is kept in the scratch of each thread; threads share the rows. Rows of
+ * floats, and of halves and near integers that become floats, are looked at as integers that compare as they do: the extremes of some lanes say what most elements are not better than, which are passed over many
  * at a time; of the others up to 2 k are kept, and the best of them chosen.
  */
 #include "runtime/kernels/portable/kernels.h"
@@ -113,7 +113,9 @@ enum {
     WIDENED = 4096, /* elements of 16 bits that become floats at once */
     FEW_LANES = 64,
     MANY_LANES = 256,
-    LANES_SHARE = 4 /* what a lane has, at least, for its extreme to say something */
+    MOST_APART = 1 << 24, /* integers up to there are floats */
+    ELEMENT_WORK = 4,     /* as of so many additions */
+    LANES_SHARE = 4       /* what a lane has, at least, for its extreme to say something */
 };
 
 /* An integer that is larger the earlier the element comes in the result. */
@@ -255,95 +257,155 @@ static void top_floats(const top_state *state, const float *x, uint64_t *keys, i
     sort_keys(keys, k, &random);
 }
 
-/* Rows of 16 bits become floats; those of another axis than the last are put together. */
+/* Rows of 16 bits and integers become floats; those of another axis than the last are put together. */
 static bool is_read_first(const top_state *state) {
     return state->inner > 1 || state->dtype != OP_FLOAT;
 }
 
 static bool runs_in_rows(const top_state *state) {
-    if (state->k == 0 || (state->dtype != OP_FLOAT && !rt_is_half(state->dtype))) return false;
+    const op_dtype dtype = state->dtype;
+    if (state->k == 0 || (dtype != OP_FLOAT && !rt_is_half(dtype) && dtype != OP_INT64 && dtype != OP_INT32))
+        return false;
     return state->extent <= (is_read_first(state) ? WIDENED : (int64_t)UINT32_MAX);
 }
 
-/* Elements from `from` on, `inner` apart, as floats. */
-static void read_row(const top_state *state, const char *from, float *row) {
+/* Integers, `inner` apart, as floats: how far each is above the least of them. False: some are so far apart that floats do not tell
+ * all of them from each other. */
+#define READ_INTEGERS(name, type, wide)                                                                      \
+    RT_CLONES static bool name(const type *x, int64_t extent, int64_t inner, float *row) {                   \
+        type least = x[0], most = x[0];                                                                      \
+        for (int64_t e = 0; e < extent; e++) {                                                               \
+            least = x[e * inner] < least ? x[e * inner] : least;                                             \
+            most = x[e * inner] > most ? x[e * inner] : most;                                                \
+        }                                                                                                    \
+        if ((wide)most - (wide)least > MOST_APART) return false;                                             \
+        for (int64_t e = 0; e < extent; e++) row[e] = (float)(int32_t)((wide)x[e * inner] - (wide)least);    \
+        return true;                                                                                         \
+    }
+READ_INTEGERS(read_int32, int32_t, uint32_t)
+READ_INTEGERS(read_int64, int64_t, uint64_t)
+
+/* Elements from `from` on, `inner` apart, as floats. False: they are no floats. */
+static bool read_row(const top_state *state, const char *from, float *row) {
     uint16_t halves[WIDENED];
+    if (state->dtype == OP_INT32)
+        return read_int32((const int32_t *)(const void *)from, state->extent, state->inner, row);
+    if (state->dtype == OP_INT64)
+        return read_int64((const int64_t *)(const void *)from, state->extent, state->inner, row);
     if (state->dtype == OP_FLOAT) {
         const float *x = (const float *)(const void *)from;
         for (int64_t e = 0; e < state->extent; e++) row[e] = x[e * state->inner];
-        return;
+        return true;
     }
     const uint16_t *x = (const uint16_t *)(const void *)from;
     for (int64_t e = 0; e < state->extent && state->inner > 1; e++) halves[e] = x[e * state->inner];
     rt_half_load(state->dtype, row, state->inner > 1 ? halves : x, state->extent);
+    return true;
 }
 
-/* Rows of floats, or of 16 bits that become floats. */
-static void run_rows(const top_state *state, const void *from, void *to, int64_t *places, void *scratch) {
-    const int64_t k = state->k, inner = state->inner, size = (int64_t)op_dtype_bytes(state->dtype);
+/* Indices are NULL where they are not asked for. `scratch`: `each` bytes for every thread. */
+typedef struct top_job {
+    const top_state *state;
+    const char *from;
+    char *to;
+    int64_t *indices;
+    char *scratch;
+    size_t each;
+} top_job;
+
+/* Where the elements of a line begin, and those of its result; `inner` apart. */
+typedef struct top_line {
+    int64_t from, to;
+} top_line;
+
+static top_line line_of(const top_state *state, int64_t line) {
+    if (state->inner == 1) return (top_line){line * state->extent, line * state->k};
+    const int64_t o = line / state->inner, i = line % state->inner;
+    return (top_line){o * state->extent * state->inner + i, o * state->k * state->inner + i};
+}
+
+/* Element `e` of the line's result is its element `index`. */
+static inline void put(const top_job *job, const top_line *line, int64_t e, int64_t index) {
+    const int64_t inner = job->state->inner, to = line->to + e * inner;
+    const size_t size = op_dtype_bytes(job->state->dtype);
+    memcpy(job->to + (size_t)to * size, job->from + (size_t)(line->from + index * inner) * size, size);
+    if (job->indices) job->indices[to] = index;
+}
+
+/* A line of floats, or of what becomes floats. False: this one does not. */
+static bool top_of_row(const top_job *job, const top_line *line, void *scratch) {
+    const top_state *state = job->state;
+    const int64_t k = state->k;
     uint64_t few[FEW_KEYS + MANY];
     float read[WIDENED];
     const bool small = k <= FEW_KEYS;
     uint64_t *keys = small ? few : scratch;
-    for (int64_t o = 0; o < state->outer * inner; o++) {
-        const int64_t before = o / inner, within = o % inner;
-        const char *row = (const char *)from + (before * state->extent * inner + within) * size;
-        const float *x = (const float *)(const void *)row;
-        if (is_read_first(state)) {
-            read_row(state, row, read);
-            x = read;
+    const char *row = job->from + (size_t)line->from * op_dtype_bytes(state->dtype);
+    const float *x = (const float *)(const void *)row;
+    if (is_read_first(state)) {
+        if (!read_row(state, row, read)) return false;
+        x = read;
+    }
+    top_floats(state, x, keys, small ? FEW_KEYS + MANY : 2 * k);
+    for (int64_t i = 0; i < k; i++) put(job, line, i, UINT32_MAX - (uint32_t)keys[i]);
+    return true;
+}
+
+/* A line of any numbers. */
+static void top_by_heap(const top_job *job, const top_line *line, candidate *heap) {
+    const top_state *state = job->state;
+    const int64_t k = state->k;
+    for (int64_t e = 0; e < state->extent; e++) {
+        const candidate c = load(state->dtype, job->from, line->from + e * state->inner, e);
+        if (e < k) {
+            heap[e] = c;
+            if (e == k - 1)
+                for (int64_t at = k / 2; at-- > 0;) sink(state, heap, k, at);
+        } else if (precedes(state, &c, &heap[0])) {
+            heap[0] = c;
+            sink(state, heap, k, 0);
         }
-        top_floats(state, x, keys, small ? FEW_KEYS + MANY : 2 * k);
-        for (int64_t i = 0; i < k; i++) {
-            const int64_t index = UINT32_MAX - (uint32_t)keys[i], at = (before * k + i) * inner + within;
-            memcpy((char *)to + at * size, row + index * inner * size, (size_t)size);
-            if (places) places[at] = index;
-        }
+    }
+    for (int64_t count = k; count > 1;) { /* the last goes to the end, and so on */
+        const candidate last = heap[0];
+        heap[0] = heap[--count];
+        heap[count] = last;
+        sink(state, heap, count, 0);
+    }
+    for (int64_t e = 0; e < k; e++) put(job, line, e, heap[e].index);
+}
+
+static void run_member(void *user, int member, int members) {
+    const top_job *job = user;
+    const top_state *state = job->state;
+    const int64_t lines = state->outer * state->inner, each = lines / members, more = lines % members,
+                  begin = each * member + (member < more ? member : more),
+                  end = begin + each + (member < more);
+    char *scratch = job->scratch + (size_t)member * job->each;
+    const bool in_rows = runs_in_rows(state);
+    for (int64_t i = begin; i < end; i++) {
+        const top_line line = line_of(state, i);
+        if (!in_rows || !top_of_row(job, &line, scratch))
+            top_by_heap(job, &line, (candidate *)(void *)scratch);
     }
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     const top_state *state = prepared->state;
-    const int64_t k = state->k;
-    const size_t element = op_dtype_bytes(state->dtype);
-    candidate *heap = scratch;
-    int64_t wanted = *(const int64_t *)inputs[1].data;
+    const int64_t k = state->k, wanted = *(const int64_t *)inputs[1].data,
+                  lines = state->outer * state->inner;
     if (wanted != k)
         return base_fail(report, BASE_INVALID, "k is %" PRId64 ", it was planned as %" PRId64, wanted, k);
-    if (runs_in_rows(state)) {
-        run_rows(state, inputs[0].data, outputs[0].data, prepared->output_count > 1 ? outputs[1].data : NULL,
-                 scratch);
-        return BASE_OK;
-    }
-    for (int64_t task = 0; task < state->outer * state->inner && k; task++) {
-        const int64_t o = task / state->inner, i = task % state->inner;
-        for (int64_t e = 0; e < state->extent; e++) {
-            candidate c = load(state->dtype, inputs[0].data, (o * state->extent + e) * state->inner + i, e);
-            if (e < k) {
-                heap[e] = c;
-                if (e == k - 1)
-                    for (int64_t at = k / 2; at-- > 0;) sink(state, heap, k, at);
-            } else if (precedes(state, &c, &heap[0])) {
-                heap[0] = c;
-                sink(state, heap, k, 0);
-            }
-        }
-        for (int64_t count = k; count > 1;) { /* the last goes to the end, and so on */
-            candidate last = heap[0];
-            heap[0] = heap[--count];
-            heap[count] = last;
-            sink(state, heap, count, 0);
-        }
-        for (int64_t e = 0; e < k; e++) {
-            int64_t to = (o * k + e) * state->inner + i,
-                    from = (o * state->extent + heap[e].index) * state->inner + i;
-            memcpy((char *)outputs[0].data + (size_t)to * element,
-                   (const char *)inputs[0].data + (size_t)from * element, element);
-            if (prepared->output_count > 1 && outputs[1].data)
-                ((int64_t *)outputs[1].data)[to] = heap[e].index;
-        }
-    }
+    if (k == 0 || lines == 0) return BASE_OK;
+    top_job job = {.state = state,
+                   .from = inputs[0].data,
+                   .to = outputs[0].data,
+                   .indices = prepared->output_count > 1 ? outputs[1].data : NULL,
+                   .scratch = scratch,
+                   .each = (size_t)k * sizeof(candidate)};
+    const double work = (double)lines * (double)state->extent * ELEMENT_WORK;
+    rt_team_run(work < RT_PARALLEL_WORK || lines == 1 ? 1 : prepared->threads, run_member, &job);
     return BASE_OK;
 }
 
@@ -354,7 +416,6 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    (void)environment;
     top_state *state = BASE_NEW(arena, top_state);
     if (!state) return base_fail_memory(report);
     const op_shape *shape = &call->inputs[0].type.shape;
@@ -372,7 +433,9 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (state->k > state->extent)
         return base_fail(report, BASE_INVALID, "k is %" PRId64 ", the axis has %" PRId64 " elements",
                          state->k, state->extent);
-    if (!base_size_multiply((size_t)state->k, sizeof(candidate), &prepared->scratch_bytes))
+    const size_t threads = environment->threads > 0 ? (size_t)environment->threads : 1;
+    if (!base_size_multiply((size_t)state->k, sizeof(candidate), &prepared->scratch_bytes) ||
+        !base_size_multiply(prepared->scratch_bytes, threads, &prepared->scratch_bytes))
         return base_fail(report, BASE_INVALID, "k is too large");
     prepared->state = state;
     prepared->run = run;

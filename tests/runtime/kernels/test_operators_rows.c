@@ -380,6 +380,65 @@ static void the_first_of_columns(void **state) {
     }
 }
 
+/* Integers near each other and far apart, by several threads: in order, of equal ones the first first. */
+static void the_first_of_integers(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 120; round++) {
+        uint64_t seed = round * 6700417;
+        const bool wide = round % 2, largest = round / 2 % 2;
+        const int64_t outer = random_range(&seed, 1, 40),
+                      extent = random_range(&seed, 1, round % 10 ? 300 : 4200),
+                      inner = round % 3 ? 1 : random_range(&seed, 1, 5), k = random_range(&seed, 1, extent),
+                      lines = outer * inner;
+        /* The last that floats tell apart, the first that they do not, the whole range. */
+        const int64_t apart = (int64_t[]){3, 1 << 24, (1 << 24) + 1, INT32_MAX}[round % 4],
+                      low = (int64_t[]){-5, INT32_MIN, 1 - (1 << 23)}[round % 3];
+        application app;
+        application_init(&app, OP_TOP_K);
+        void *x = application_input(&app, wide ? OP_INT64 : OP_INT32, 3, DIMS(outer, extent, inner));
+        for (int64_t i = 0; i < lines * extent; i++) {
+            const int64_t drawn = random_range(&seed, 0, 3), value = drawn == 0 ? 0
+                                                                     : drawn == 1
+                                                                         ? apart - random_range(&seed, 0, 2)
+                                                                         : random_range(&seed, 0, apart);
+            if (wide) ((int64_t *)x)[i] = round % 5 ? low + value : value ? INT64_MAX - value : INT64_MIN;
+            else ((int32_t *)x)[i] = (int32_t)(low + value);
+        }
+        *(int64_t *)application_input(&app, OP_INT64, 1, DIMS(1)) = k;
+        application_integer(&app, "axis", 1);
+        application_integer(&app, "largest", largest);
+        app.call.output_count = 2;
+        application_run(&app, "portable.top_k", 1 + (int)(round % 5));
+        const int64_t *indices = app.outputs[1].data;
+        for (int64_t line = 0; line < lines; line++) {
+            const int64_t from = line / inner * extent * inner + line % inner,
+                          to = line / inner * k * inner + line % inner;
+            int64_t last = 0, before = -1;
+            for (int64_t e = 0; e < k; e++) {
+                const int64_t index = indices[to + e * inner], at = from + index * inner;
+                assert_in_range(index, 0, extent - 1);
+                const int64_t value = wide ? ((const int64_t *)x)[at] : ((const int32_t *)x)[at];
+                const void *y = app.outputs[0].data;
+                assert_int_equal(wide ? ((const int64_t *)y)[to + e * inner]
+                                      : ((const int32_t *)y)[to + e * inner],
+                                 value);
+                if (e && (value == last ? index <= before : (value > last) == largest))
+                    fail_msg("round %d, line %d, place %d", (int)round, (int)line, (int)e);
+                last = value;
+                before = index;
+            }
+            int64_t better = 0; /* than the last of them: all the others of them, and none beside */
+            for (int64_t e = 0; e < extent; e++) {
+                const int64_t value =
+                    wide ? ((const int64_t *)x)[from + e * inner] : ((const int32_t *)x)[from + e * inner];
+                better += value == last ? e < before : (value > last) == largest;
+            }
+            assert_int_equal(better, k - 1);
+        }
+        application_free(&app);
+    }
+}
+
 /* Lines of points, longer than what is mapped together, against the definition. */
 static void grids_are_mapped(void **state) {
     (void)state;
@@ -571,6 +630,7 @@ int main(void) {
                                        cmocka_unit_test(powers_of_halves),
                                        cmocka_unit_test(the_first_of_rows),
                                        cmocka_unit_test(the_first_of_columns),
+                                       cmocka_unit_test(the_first_of_integers),
                                        cmocka_unit_test(grids_are_mapped),
                                        cmocka_unit_test(floats_are_sampled_as_doubles),
                                        cmocka_unit_test(regions_of_floats_are_those_of_doubles),
