@@ -212,15 +212,18 @@ static base_status prepare_reverse_sequence(const op_call *call, const rt_enviro
 
 enum {
     ABREAST = 512, /* columns whose sums are made side by side, as they lie in memory */
-    SIDE = 16,     /* rows that are turned, so that they are columns of a tile */
-    FEW = 4,       /* fewer rows are summed as they lie */
-    TILE = 128,    /* elements of each row */
-    GROUP = 4      /* rows of floats that are added to each other first */
+    FEWEST_ABREAST = 64,
+    SIDE = 16,  /* rows that are turned, so that they are columns of a tile */
+    FEW = 4,    /* fewer rows are summed as they lie */
+    TILE = 128, /* elements of each row */
+    GROUP = 4   /* rows of floats that are added to each other first */
 };
 
+/* Tasks are SIDE rows where `inner` is 1, otherwise `abreast` columns of a plane, of which there are `parts`. */
 typedef struct cumulation {
     int64_t outer, extent, inner;
     bool exclusive, reverse;
+    int64_t abreast, parts, tasks;
 } cumulation;
 
 /* y[c * y_row + r] = x[r * x_row + c], of elements of four or eight bytes. */
@@ -281,24 +284,25 @@ static void turn(const void *x, int64_t x_row, int64_t rows, int64_t columns, vo
             turn(tile, SIDE, wide, rows, to + first, c->extent, sizeof *tile);                                       \
         }                                                                                                            \
     }                                                                                                                \
-    static void name(const cumulation *c, const void *from, void *to) {                                              \
-        const int64_t plane = c->extent * c->inner;                                                                  \
-        for (int64_t o = 0; o < c->outer;) {                                                                         \
-            const type *x = (const type *)from + o * plane;                                                          \
-            type *y = (type *)to + o * plane;                                                                        \
-            const int64_t rows = c->outer - o < SIDE ? c->outer - o : SIDE;                                          \
-            if (c->inner == 1 && rows >= FEW) {                                                                      \
+    static void name(const cumulation *c, const void *from, void *to, int64_t begin, int64_t end) {                  \
+        for (int64_t task = begin; task < end; task++) {                                                             \
+            const int64_t o = c->inner == 1 ? task * SIDE : task / c->parts, rest = c->outer - o,                    \
+                          rows = c->inner > 1  ? 1                                                                   \
+                                 : rest < SIDE ? rest                                                                \
+                                               : SIDE,                                                               \
+                          first = task % c->parts * c->abreast, wide = c->inner - first,                             \
+                          count = wide < c->abreast ? wide : c->abreast, plane = c->extent * c->inner;               \
+            const type *x = (const type *)from + o * plane + first;                                                  \
+            type *y = (type *)to + o * plane + first;                                                                \
+            if (rows >= FEW) {                                                                                       \
                 name##_rows(c, x, y, rows);                                                                          \
-                o += rows;                                                                                           \
                 continue;                                                                                            \
             }                                                                                                        \
-            for (int64_t first = 0; first < c->inner; first += ABREAST) {                                            \
-                const int64_t count = c->inner - first < ABREAST ? c->inner - first : ABREAST;                       \
+            for (int64_t row = 0; row < rows; row++, x += plane, y += plane) {                                       \
                 sum_type sums[ABREAST];                                                                              \
                 for (int64_t i = 0; i < count; i++) sums[i] = (none);                                                \
-                name##_columns(c, c->extent, c->inner, x + first, y + first, count, sums);                           \
+                name##_columns(c, c->extent, c->inner, x, y, count, sums);                                           \
             }                                                                                                        \
-            o++;                                                                                                     \
         }                                                                                                            \
     }
 #define CUMULATE(name, type, sum_type, none, operator)                                                       \
@@ -350,17 +354,18 @@ CUMULATE_LINES(sums_float, float, double, 0)
 
 /* 16 bits: a tile at a time becomes floats, in columns, whose sums are doubles. */
 static void cumulate_halves(op_dtype dtype, bool products, const cumulation *c, const uint16_t *from,
-                            uint16_t *to) {
+                            uint16_t *to, int64_t begin, int64_t end) {
     void (*const columns)(const cumulation *, int64_t, int64_t, const float *, float *, int64_t, double *) =
         products ? products_float_columns : sums_float_columns;
     const bool rows = c->inner == 1;
-    const int64_t lines = rows ? c->outer : c->inner, planes = rows ? 1 : c->outer;
+    const int64_t lines = rows ? c->outer : c->inner;
     float tile[TILE * SIDE], turned[TILE * SIDE];
     double sums[SIDE];
-    for (int64_t at = 0; at < planes * lines;) {
+    for (int64_t task = begin; task < end; task++) {
         /* Lines of one plane: rows, or columns of it. */
-        const int64_t line = at % lines, count = lines - line < SIDE ? lines - line : SIDE;
-        const int64_t base = rows ? line * c->extent : at / lines * c->extent * c->inner + line;
+        const int64_t line = (rows ? task : task % c->parts) * SIDE,
+                      count = lines - line < SIDE ? lines - line : SIDE,
+                      base = rows ? line * c->extent : task / c->parts * c->extent * c->inner + line;
         for (int64_t i = 0; i < SIDE; i++) sums[i] = products;
         for (int64_t done = 0; done < c->extent; done += TILE) {
             const int64_t wide = c->extent - done < TILE ? c->extent - done : TILE,
@@ -379,29 +384,47 @@ static void cumulate_halves(op_dtype dtype, bool products, const cumulation *c, 
                 rt_half_rows_store(dtype, turned, SIDE, wide, count, to + base + first * c->inner, c->inner);
             }
         }
-        at += count;
     }
 }
 
+/* How the lines are shared out: the sums of each are the same whatever lies beside it. */
+static void set_tasks(cumulation *c, op_dtype dtype, int threads) {
+    const int64_t share = (c->inner * c->outer + threads - 1) / threads,
+                  whole = (share + FEWEST_ABREAST - 1) / FEWEST_ABREAST * FEWEST_ABREAST;
+    c->abreast = rt_is_half(dtype) ? SIDE : whole < ABREAST ? whole : ABREAST;
+    c->parts = c->inner > 1 ? (c->inner + c->abreast - 1) / c->abreast : 1;
+    c->tasks = c->inner > 1 ? c->outer * c->parts : (c->outer + SIDE - 1) / SIDE;
+}
+
+typedef struct cumulation_job {
+    const cumulation *c;
+    op_dtype dtype;
+    bool products;
+    const void *from;
+    void *to;
+} cumulation_job;
+
 /* Sums or products along an axis. */
-static void cumulate(op_dtype dtype, bool products, const cumulation *c, const void *from, void *to) {
-    switch (dtype) {
+static void cumulate(void *user, int64_t begin, int64_t end) {
+    const cumulation_job *job = user;
+    const bool products = job->products;
+    switch (job->dtype) {
     case OP_FLOAT:
-        (products ? products_float : sums_float)(c, from, to);
+        (products ? products_float : sums_float)(job->c, job->from, job->to, begin, end);
         return;
     case OP_DOUBLE:
-        (products ? products_double : sums_double)(c, from, to);
+        (products ? products_double : sums_double)(job->c, job->from, job->to, begin, end);
         return;
     case OP_INT32:
     case OP_UINT32:
-        (products ? products_int32 : sums_int32)(c, from, to);
+        (products ? products_int32 : sums_int32)(job->c, job->from, job->to, begin, end);
         return;
     case OP_INT64:
     case OP_UINT64:
-        (products ? products_int64 : sums_int64)(c, from, to);
+        (products ? products_int64 : sums_int64)(job->c, job->from, job->to, begin, end);
         return;
     default:
-        cumulate_halves(dtype, products, c, from, to);
+        cumulate_halves(job->dtype, products, job->c, job->from, job->to, begin, end);
     }
 }
 
@@ -418,8 +441,12 @@ static base_status run_cum_sum(const rt_prepared *prepared, const op_tensor *inp
                          shape->rank);
     position_state parts = {.extent = 1};
     split(shape, axis, &parts);
-    const cumulation c = {parts.outer, parts.extent, parts.inner, state->exclusive, state->reverse};
-    cumulate(state->dtype, prepared->code == OP_CUM_PROD, &c, inputs[0].data, outputs[0].data);
+    if (parts.outer * parts.extent * parts.inner == 0) return BASE_OK;
+    cumulation c = {parts.outer, parts.extent, parts.inner, state->exclusive, state->reverse, 0, 0, 0};
+    set_tasks(&c, state->dtype, prepared->threads);
+    cumulation_job job = {&c, state->dtype, prepared->code == OP_CUM_PROD, inputs[0].data, outputs[0].data};
+    const int64_t lines = c.inner > 1 ? c.abreast : SIDE;
+    rt_parallel(prepared->threads, c.tasks, c.extent * lines, cumulate, &job);
     return BASE_OK;
 }
 

@@ -196,6 +196,31 @@ static void sums_along_every_axis(void **state) {
     }
 }
 
+/* Rows, and columns of several planes, shared out among threads: the same bits. */
+static void sums_are_shared_out(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_BFLOAT16, OP_DOUBLE, OP_INT32, OP_INT64};
+    for (int round = 0; round < 150; round++) {
+        const op_dtype dtype = dtypes[round % 5];
+        const int axis = round / 5 % 3;
+        uint64_t seed = (uint64_t)round + 5;
+        const int64_t dims[3] = {random_range(&seed, 17, 60), random_range(&seed, 2, 9),
+                                 random_range(&seed, 600, 1300)};
+        application apps[2];
+        for (int i = 0; i < 2; i++) {
+            uint64_t same = seed;
+            application_init(&apps[i], round % 2 ? OP_CUM_SUM : OP_CUM_PROD);
+            application_random(&apps[i], dtype, 3, dims, &same);
+            *(int64_t *)application_input(&apps[i], OP_INT64, 0, NULL) = axis;
+            application_integer(&apps[i], "exclusive", round / 15 % 2);
+            application_integer(&apps[i], "reverse", round / 30 % 2);
+            application_run(&apps[i], "portable.cum_sum", i ? 2 + round % 4 : 1);
+        }
+        assert_memory_equal(apps[0].outputs[0].data, apps[1].outputs[0].data, apps[0].outputs[0].bytes);
+        for (int i = 0; i < 2; i++) application_free(&apps[i]);
+    }
+}
+
 /* What is lost of a sum of floats does not grow from row to row, nor with the way that rows lie. */
 static void long_sums_stay_near(void **state) {
     (void)state;
@@ -625,6 +650,7 @@ int main(void) {
                                        cmocka_unit_test(even_images_stay_even),
                                        cmocka_unit_test(nearest_elements_come_twice),
                                        cmocka_unit_test(sums_along_every_axis),
+                                       cmocka_unit_test(sums_are_shared_out),
                                        cmocka_unit_test(long_sums_stay_near),
                                        cmocka_unit_test(powers_with_one_exponent),
                                        cmocka_unit_test(powers_of_halves),
