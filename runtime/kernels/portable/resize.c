@@ -214,16 +214,20 @@ static rt_across fill_across(const resize_state *state, int64_t group, tap *tabl
     const tap *from = tables + state->tables[last];
     int32_t *indices = (int32_t *)(void *)(tables + state->all_taps);
     float *weights = (float *)(void *)(indices + width * state->taps);
-    bool twice = state->taps == 1 && width % 2 == 0 && group == 1;
+    bool twice = state->taps == 1 && width % 2 == 0 && group == 1, falls = false;
     for (int64_t x = 0; x < width; x++) {
         const tap *taps = from + x / group * state->taps;
         twice &= taps[0].index == x / 2;
         for (int k = 0; k < state->taps; k++) {
-            indices[k * width + x] = (int32_t)(taps[k].index * group + x % group);
+            /* What lies outside is replaced afterwards. */
+            const int32_t before = x > 0 ? indices[k * width + x - 1] : 0;
+            indices[k * width + x] =
+                taps[k].index < 0 ? before : (int32_t)(taps[k].index * group + x % group);
+            falls |= group == 1 && indices[k * width + x] < before;
             weights[k * width + x] = (float)taps[k].weight;
         }
     }
-    return (rt_across){indices, weights, state->from[last], (int32_t)group, twice};
+    return (rt_across){indices, weights, state->from[last], (int32_t)group, twice, falls};
 }
 
 /* The last axis stays as it is: each position comes from itself alone. */
@@ -433,6 +437,24 @@ static void run_row(const resize_context *context, const term *terms, int count,
     store_row(state, made, to);
 }
 
+/* An element of the output. */
+static void store_sum(const resize_state *state, double sum, void *to) {
+    if (state->dtype == OP_INT8 || state->dtype == OP_UINT8) {
+        double low = state->dtype == OP_INT8 ? -128 : 0, high = state->dtype == OP_INT8 ? 127 : 255;
+        sum = state->stretched ? rint(sum) : (double)cut_off((float)sum, (float)low, (float)high);
+        sum = sum < low ? low : sum > high ? high : sum;
+    }
+    rt_element_store(state->dtype, to, 0, sum);
+}
+
+/* Outside of the cropped image, in a row of which that is all, or some columns. */
+static void extrapolate(const resize_context *context, bool all, char *to) {
+    const resize_state *state = context->state;
+    const tap *table = context->tables + state->tables[state->rank - 1];
+    for (int64_t x = 0; x < state->to[state->rank - 1]; x++, to += state->element)
+        if (all || table[x * state->taps].index < 0) store_sum(state, state->extrapolation, to);
+}
+
 static void run_rows(void *user, int64_t begin, int64_t end) {
     const resize_context *context = user;
     const resize_state *state = context->state;
@@ -446,7 +468,8 @@ static void run_rows(void *user, int64_t begin, int64_t end) {
         int count = collect_row(state, context->tables, row, &image, terms);
         char *to = (char *)context->to + (size_t)(row * width) * state->element;
         if (state->by_rows) {
-            run_row(context, terms, count, &lines, to);
+            if (count >= 0) run_row(context, terms, count, &lines, to);
+            if (state->coordinates == CROP) extrapolate(context, count < 0, to);
             continue;
         }
         for (int64_t x = 0; x < width; x++, to += state->element) {
@@ -477,12 +500,7 @@ static void run_rows(void *user, int64_t begin, int64_t end) {
                                rt_element_load(state->dtype, context->from, terms[i].offset + taps[k].index);
                 }
             }
-            if (state->dtype == OP_INT8 || state->dtype == OP_UINT8) {
-                double low = state->dtype == OP_INT8 ? -128 : 0, high = state->dtype == OP_INT8 ? 127 : 255;
-                sum = state->stretched ? rint(sum) : (double)cut_off((float)sum, (float)low, (float)high);
-                sum = sum < low ? low : sum > high ? high : sum;
-            }
-            rt_element_store(state->dtype, to, 0, sum);
+            store_sum(state, sum, to);
         }
     }
 }
@@ -696,10 +714,10 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     state->all_taps = taps;
     const int64_t rows[] = {from->dims[last], to->dims[last]};
     const int64_t before[] = {last > 0 ? from->dims[last - 1] : 0, last > 0 ? to->dims[last - 1] : 0};
-    state->by_rows = state->coordinates != CROP && rows[0] <= INT32_MAX &&
-                     (state->nearest || fits_floats(state->dtype, rows));
+    const bool crops = state->coordinates == CROP;
+    state->by_rows = rows[0] <= INT32_MAX && (state->nearest ? !crops : fits_floats(state->dtype, rows));
     int64_t pairs[2], width = to->dims[last];
-    state->may_join = state->by_rows && !state->nearest && last > 0 && rows[0] == rows[1] &&
+    state->may_join = state->by_rows && !state->nearest && !crops && last > 0 && rows[0] == rows[1] &&
                       base_int64_multiply(before[0], rows[0], &pairs[0]) &&
                       base_int64_multiply(before[1], rows[1], &pairs[1]) && fits_floats(state->dtype, pairs);
     if (state->may_join) width = pairs[1];

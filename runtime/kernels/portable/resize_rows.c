@@ -173,7 +173,7 @@ RT_CLONES static void blend_line_any(const float *from, rt_across a, int64_t wid
 
 void rt_blend_line(const float *from, rt_across a, int64_t width, float *line) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512f")) {
+    if (!a.falls && __builtin_cpu_supports("avx512f")) {
         blend_line_512(from, &a, width, line);
         return;
     }

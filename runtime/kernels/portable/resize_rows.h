@@ -5,13 +5,14 @@
 
 #include "runtime/kernels/portable/kernels.h"
 
-/* The last axis, by tap and position. Valid for all positions where nothing lies outside. */
+/* The last axis, by tap and position. Of what lies outside of a cropped image, some place of the row. */
 typedef struct rt_across {
     const int32_t *indices;
     const float *weights;
     int64_t extent; /* of the input */
     int32_t group;  /* places do not fall along a row, but for elements of one group */
     bool twice;     /* each element of the input in its order, and twice: of nearest elements */
+    bool falls;     /* places do fall: in images that are turned round */
 } rt_across;
 
 /* A row of the output of `width` nearest elements of so many bytes, written `rows` times. */

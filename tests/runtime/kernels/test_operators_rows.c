@@ -59,6 +59,53 @@ static void floats_are_resized_as_doubles(void **state) {
     }
 }
 
+/* Parts of images, which begin and end outside of them, too, or are turned round. */
+static void floats_are_cropped_as_doubles(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT16, OP_UINT8, OP_INT8};
+    for (uint64_t round = 1; round <= 240; round++) {
+        uint64_t seed = round * 7919;
+        const op_dtype dtype = dtypes[round % 4];
+        const int64_t from[3] = {random_range(&seed, 1, 3), random_range(&seed, 1, 9),
+                                 random_range(&seed, 1, 70)},
+                      to[3] = {from[0], random_range(&seed, 1, 12),
+                               random_range(&seed, 1, round % 9 ? 60 : 600)};
+        float region[6] = {0, 0, 0, 1, 1, 1};
+        for (int i = 0; i < 6; i++)
+            if (i % 3 || round % 5 == 0) region[i] += random_float(&seed) * (round % 3 ? 0.5f : 2.0f);
+        application apps[2];
+        for (int k = 0; k < 2; k++) {
+            application *app = &apps[k];
+            uint64_t same = seed;
+            application_init(app, OP_RESIZE);
+            void *x = application_random(app, k ? OP_DOUBLE : dtype, 3, from, &same);
+            for (int64_t i = 0; k && i < from[0] * from[1] * from[2]; i++)
+                ((double *)x)[i] = application_element(&apps[0].inputs[0], i);
+            memcpy(application_input(app, OP_FLOAT, 1, DIMS(6)), region, sizeof region);
+            application_absent(app);
+            memcpy(application_input(app, OP_INT64, 1, DIMS(3)), to, sizeof to);
+            application_text(app, "mode", round % 2 ? "linear" : "cubic");
+            application_text(app, "coordinate_transformation_mode", "tf_crop_and_resize");
+            application_real(app, "extrapolation_value", 7.25f);
+            application_run(app, "portable.resize", 1 + (int)(round % 3));
+        }
+        for (int64_t i = 0; i < to[0] * to[1] * to[2]; i++) {
+            double want = application_element(&apps[1].outputs[0], i);
+            const double got = application_element(&apps[0].outputs[0], i);
+            const double low = dtype == OP_INT8 ? -128 : 0;
+            if (dtype == OP_UINT8 || dtype == OP_INT8) { /* cut off, unless they are all but whole */
+                want = fmin(fmax(want, low), low + 255);
+                if (got != trunc(want + (want < 0 ? -1e-3 : 1e-3)) && got != trunc(want))
+                    fail_msg("round %d, element %d: %g, not %g", (int)round, (int)i, got, want);
+                continue;
+            }
+            application_check_near(got, want, dtype == OP_FLOAT ? 1e-5 : application_tolerance(dtype), round,
+                                   i);
+        }
+        for (int k = 0; k < 2; k++) application_free(&apps[k]);
+    }
+}
+
 /* Of 16 bits: as in float, rounded once; rows of which only a part would fit in what becomes floats, element by element. */
 static void halves_are_resized_as_floats(void **state) {
     (void)state;
@@ -645,6 +692,7 @@ static void elements_outside_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(floats_are_resized_as_doubles),
+                                       cmocka_unit_test(floats_are_cropped_as_doubles),
                                        cmocka_unit_test(halves_are_resized_as_floats),
                                        cmocka_unit_test(bytes_are_resized_as_floats),
                                        cmocka_unit_test(even_images_stay_even),
