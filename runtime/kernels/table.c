@@ -27,7 +27,7 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
         index--;
     }
     if (code == OP_AVERAGE_POOL) { /* up to nine times as fast as oneDNN's */
-        if (index == 0) return OP_CHOSEN(AVERAGE_POOL, &rt_kernel_average_channels);
+        if (index == 0) return OP_CHOSEN(AVERAGE_POOL, &rt_kernel_pool_channels);
         index--;
     }
     if (code == OP_LRN) { /* twice as fast as oneDNN's in blocks, and far more where channels are innermost */

@@ -156,10 +156,8 @@ extern const rt_kernel rt_kernel_half_transposed; /* ConvTranspose likewise (hal
 /* Conv of single points, from weights in tiles (pointwise.c). */
 extern const rt_kernel rt_kernel_pointwise;
 
-/* MaxPool where channels are innermost (pool_channels.c). */
+/* MaxPool and AveragePool where channels are innermost, or in blocks (pool_channels.c). */
 extern const rt_kernel rt_kernel_pool_channels;
-/* AveragePool there, and in blocks of 16 channels (average_channels.c). */
-extern const rt_kernel rt_kernel_average_channels;
 /* Pools of 16 bits where channels lie side by side (half_pool.c). */
 extern const rt_kernel rt_kernel_half_pool;
 

@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool_channels.c: MaxPool of floats where channels are innermost, or in blocks of 16: the maximum of rows of channels.
+/* pool_channels.c: MaxPool and AveragePool of floats where channels are innermost, or in blocks of 16: the maximum, or the sum, of rows of channels.
  *
  * Each window element is a row of all channels, or of those of a block, contiguous in memory, so that a point of the output is the maximum of some
  * rows, one register after another. The numbers are those of pool.c: a NaN stays, and a window that sees nothing has the lowest
  * number.
+ *
+ * An average divides by how many elements of the window count, as in pool.c: those that lie in the input or, with count_include_pad, in its padding,
+ * but never those that ceil_mode puts after it. A window that sees nothing has the average 0.
  */
 #include "ir/operators/window.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <math.h>
+#include <string.h>
+
+enum { LANES = 16 }; /* channels of a block, and of a vector */
 
 typedef struct image {
     int64_t channels;     /* of a pixel */
     int64_t blocks, rest; /* of channels, of an image; channels of the last one, 0: all */
     int64_t lines;        /* of the output: batch times blocks times rows */
-    int64_t input[2], output[2], kernel[2], stride[2], dilation[2], before[2];
+    bool maximum, sums, include_padding;
+    int64_t input[2], output[2], kernel[2], stride[2], dilation[2], before[2], after[2];
 } image;
 
 typedef struct image_job {
@@ -25,17 +32,31 @@ typedef struct image_job {
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     const op_type *x = &call->inputs[0].type, *y = &call->outputs[0].type;
-    (void)environment;
-    if (call->code != OP_MAX_POOL || x->dtype != OP_FLOAT || x->shape.rank != 4) return false;
+    if (call->code != OP_MAX_POOL && call->code != OP_AVERAGE_POOL) return false;
+    /* Plans for every machine keep to one order of sums, that of row-major images. */
+    if (call->code == OP_AVERAGE_POOL && environment->portable_only) return false;
+    if (x->dtype != OP_FLOAT || x->shape.rank != 4) return false;
     if (call->output_count > 1 && call->outputs[1].type.dtype != OP_NONE) return false;
     return x->layout == y->layout && (x->layout == OP_LAYOUT_NHWC || x->layout == OP_LAYOUT_NC16);
 }
 
-/* The window elements of one dimension that lie inside of the input at output position `at`. */
-static rt_part inside(const image *shape, int dimension, int64_t at) {
+/* The window elements of one dimension that lie inside of `extent` points, or of the input, at output position `at`. */
+static rt_part inside_of(const image *shape, int dimension, int64_t at, int64_t extent) {
     return rt_part_inside(at * shape->stride[dimension] - shape->before[dimension],
-                          shape->dilation[dimension], shape->input[dimension], shape->kernel[dimension]);
+                          shape->dilation[dimension], extent, shape->kernel[dimension]);
 }
+
+static rt_part inside(const image *shape, int dimension, int64_t at) {
+    return inside_of(shape, dimension, at, shape->input[dimension]);
+}
+
+/* What a window sees of some channels: rows of `width` elements, `step` floats apart; rows are `next` floats apart. */
+typedef struct seen {
+    const float *from;
+    int64_t height, width, step, next;
+} seen;
+
+/* ---- maxima -------------------------------------------------------------------------------------------- */
 
 /* One line of the output, of the image at x. */
 RT_CLONES static void maximum_line(const image *shape, const float *restrict x, int64_t line,
@@ -61,13 +82,6 @@ RT_CLONES static void maximum_line(const image *shape, const float *restrict x, 
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define WIDE __attribute__((target("avx512f")))
-enum { LANES = 16 };
-
-/* What a window sees of some channels: rows of `width` elements, `step` floats apart; rows are `next` floats apart. */
-typedef struct seen {
-    const float *from;
-    int64_t height, width, step, next;
-} seen;
 
 /* Where the window sees a NaN: the last one of each channel. */
 WIDE static void keep_nones(const seen *window, __mmask16 some, float *y) {
@@ -196,7 +210,73 @@ WIDE static void maximum_line_wide(const image *shape, const float *restrict x, 
 #undef WIDE
 #endif
 
+/* ---- averages ------------------------------------------------------------------------------------------ */
+
+/* How many window elements of one dimension count. */
+static int64_t counted(const image *shape, int dimension, int64_t at) {
+    const int64_t extent = shape->input[dimension];
+    if (shape->include_padding) return inside_of(shape, dimension, at, extent + shape->after[dimension]).high;
+    const rt_part part = inside(shape, dimension, at);
+    return part.high - part.low;
+}
+
+/* The average of all channels. */
+static inline __attribute__((always_inline)) void average(const seen *window, float count, int64_t channels,
+                                                          float *y) {
+    int64_t c = 0;
+    for (; c + LANES <= channels; c += LANES) {
+        rt_floats_16 sum = {0};
+        for (int64_t r = 0; r < window->height; r++) {
+            const float *from = window->from + r * window->next + c;
+            for (int64_t k = 0; k < window->width; k++, from += window->step) {
+                rt_floats_16 some;
+                memcpy(&some, from, sizeof some);
+                sum += some;
+            }
+        }
+        sum /= count;
+        memcpy(y + c, &sum, sizeof sum);
+    }
+    for (; c < channels; c++) {
+        float sum = 0;
+        for (int64_t r = 0; r < window->height; r++)
+            for (int64_t k = 0; k < window->width; k++)
+                sum += window->from[r * window->next + k * window->step + c];
+        y[c] = sum / count;
+    }
+}
+
+/* One line of the output, of the image at x. */
+RT_CLONES static void average_line(const image *shape, const float *x, int64_t line, float *y) {
+    const int64_t channels = shape->channels, lead = shape->dilation[1] * (shape->kernel[1] - 1);
+    const rt_part rows = inside(shape, 0, line);
+    const int64_t top = line * shape->stride[0] - shape->before[0] + rows.low * shape->dilation[0],
+                  high = counted(shape, 0, line);
+    seen window = {.height = rows.high > rows.low ? rows.high - rows.low : 0,
+                   .step = shape->dilation[1] * channels,
+                   .next = shape->dilation[0] * shape->input[1] * channels};
+    for (int64_t column = 0; column < shape->output[1]; column++, y += channels) {
+        int64_t left = column * shape->stride[1] - shape->before[1], wide = shape->kernel[1];
+        window.width = wide;
+        if (left < 0 || left + lead >= shape->input[1]) {
+            const rt_part columns = inside(shape, 1, column);
+            left += columns.low * shape->dilation[1];
+            window.width = columns.high > columns.low ? columns.high - columns.low : 0;
+            wide = counted(shape, 1, column);
+        }
+        window.from =
+            window.height > 0 && window.width > 0 ? x + (top * shape->input[1] + left) * channels : x;
+        average(&window, shape->sums || high * wide == 0 ? 1 : (float)(high * wide), channels, y);
+    }
+}
+
+/* ---- running ------------------------------------------------------------------------------------------- */
+
 static void make_line(const image *shape, const float *x, int64_t line, float *y) {
+    if (!shape->maximum) {
+        average_line(shape, x, line, y);
+        return;
+    }
 #if defined(__x86_64__) && defined(__GNUC__)
     if (__builtin_cpu_supports("avx512f")) {
         maximum_line_wide(shape, x, line, y);
@@ -241,18 +321,20 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
-    enum { BLOCK = 16 };
     const op_shape *x = &call->inputs[0].type.shape;
     const bool blocked = call->inputs[0].type.layout == OP_LAYOUT_NC16;
-    const int64_t blocks = blocked ? (x->dims[1] + BLOCK - 1) / BLOCK : 1;
+    const int64_t blocks = blocked ? (x->dims[1] + LANES - 1) / LANES : 1;
     image *shape = BASE_NEW(arena, image);
     if (!shape) return base_fail_memory(report);
     op_window window;
     base_status status = op_window_read(call, NULL, &window, report);
     if (status != BASE_OK) return status;
-    *shape = (image){.channels = blocked ? BLOCK : x->dims[1],
+    *shape = (image){.maximum = call->code == OP_MAX_POOL,
+                     .sums = op_attribute_integer(&call->attributes, "ouro.sum", 0) != 0,
+                     .include_padding = op_attribute_integer(&call->attributes, "count_include_pad", 0) != 0,
+                     .channels = blocked ? LANES : x->dims[1],
                      .blocks = blocks,
-                     .rest = blocked ? x->dims[1] % BLOCK : 0,
+                     .rest = blocked ? x->dims[1] % LANES : 0,
                      .lines = x->dims[0] * blocks * window.output[0]};
     for (int i = 0; i < 2; i++) {
         shape->input[i] = window.input[i];
@@ -261,6 +343,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         shape->stride[i] = window.stride[i];
         shape->dilation[i] = window.dilation[i];
         shape->before[i] = window.before[i];
+        shape->after[i] = window.after[i];
     }
     prepared->state = shape;
     prepared->run = run;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_pool_channels.c: MaxPool where channels are innermost, or in blocks (runtime/kernels/portable/pool_channels.c) gives the bits of the
- * row-major kernel, NaN included, for random windows, on one thread and on three; and what it refuses. */
+ * row-major kernel, NaN included, for random windows, on one thread and on three; AveragePool nearly the same numbers, with all ways to count; and
+ * what both refuse. */
 #include "tests/support/allocations.h"
 #include "tests/support/application.h"
 #include <math.h>
@@ -10,11 +11,16 @@
 
 enum { ROUNDS = 200 };
 
-static const rt_kernel *kernel(void) {
-    return rt_kernel_of(OP_MAX_POOL, "portable.pool_channels");
+static const rt_kernel *kernel_of(op_code code) {
+    return rt_kernel_of(code, "portable.pool_channels");
 }
 
-static void check(application *app, op_layout layout, int threads) {
+static const rt_kernel *kernel(void) {
+    return kernel_of(OP_MAX_POOL);
+}
+
+/* All numbers, those that pad blocks, too. */
+static void check(application *app, op_layout layout, int threads, uint64_t seed) {
     const rt_environment environment = {.threads = threads};
     application_run(app, "portable.pool", 1);
     const op_tensor expected = application_reordered(app, &app->outputs[0], layout);
@@ -25,10 +31,10 @@ static void check(application *app, op_layout layout, int threads) {
     y->bytes = expected.bytes;
     y->data = application_memory(app, y->bytes);
     memset(y->data, 0x7f, y->bytes);
-    assert_true(kernel()->accepts(&app->call, &environment));
+    const rt_kernel *kernel = kernel_of(app->call.code);
+    assert_true(kernel->accepts(&app->call, &environment));
     rt_prepared prepared;
-    if (rt_kernel_prepare(kernel(), &app->call, &environment, &app->arena, &prepared, &app->report) !=
-        BASE_OK)
+    if (rt_kernel_prepare(kernel, &app->call, &environment, &app->arena, &prepared, &app->report) != BASE_OK)
         fail_msg("%s", app->report.text);
     rt_threads_warm(threads);
     const size_t before = allocations_count();
@@ -36,7 +42,10 @@ static void check(application *app, op_layout layout, int threads) {
         fail_msg("%s", app->report.text);
     assert_int_equal(allocations_count() - before, 0);
     rt_kernel_release(&prepared);
-    assert_memory_equal(y->data, expected.data, expected.bytes);
+    if (app->call.code == OP_MAX_POOL) assert_memory_equal(y->data, expected.data, expected.bytes);
+    for (size_t i = 0; i < expected.bytes / sizeof(float) && app->call.code != OP_MAX_POOL; i++)
+        application_check_near(((const float *)y->data)[i], ((const float *)expected.data)[i], 1e-6, seed,
+                               (int64_t)i);
     app->inputs[0] = saved;
 }
 
@@ -60,7 +69,7 @@ static void same_as_row_major(void **unused) {
         application_integers(&app, "pads", 4, (const int64_t[]){before, after, before, 0});
         if (round % 3 == 0) application_integers(&app, "dilations", 2, (const int64_t[]){1, 2 - round % 2});
         application_integer(&app, "ceil_mode", (int64_t)(round % 2));
-        check(&app, round / 2 % 2 ? OP_LAYOUT_NHWC : OP_LAYOUT_NC16, round % 2 ? 1 : 3);
+        check(&app, round / 2 % 2 ? OP_LAYOUT_NHWC : OP_LAYOUT_NC16, round % 2 ? 1 : 3, round);
         application_free(&app);
     }
 }
@@ -82,8 +91,57 @@ static void what_is_refused(void **unused) {
     application_free(&app);
 }
 
+static void averages_are_nearly_those_of_rows(void **unused) {
+    (void)unused;
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round;
+        application app;
+        const int64_t channels = random_range(&seed, 1, 70), height = random_range(&seed, 7, 30),
+                      width = random_range(&seed, 7, 30), rows = random_range(&seed, 1, 4),
+                      columns = random_range(&seed, 1, 4);
+        application_init(&app, OP_AVERAGE_POOL);
+        application_random(&app, OP_FLOAT, 4, (int64_t[]){random_range(&seed, 1, 2), channels, height, width},
+                           &seed);
+        application_integers(&app, "kernel_shape", 2, (const int64_t[]){rows, columns});
+        application_integers(&app, "strides", 2,
+                             (const int64_t[]){random_range(&seed, 1, 3), random_range(&seed, 1, 3)});
+        application_integers(
+            &app, "pads", 4,
+            (const int64_t[]){random_range(&seed, 0, rows - 1), random_range(&seed, 0, columns - 1),
+                              random_range(&seed, 0, rows - 1), random_range(&seed, 0, columns - 1)});
+        if (round % 3 == 0)
+            application_integers(&app, "dilations", 2, (const int64_t[]){random_range(&seed, 1, 2), 2});
+        application_integer(&app, "ceil_mode", random_range(&seed, 0, 1));
+        application_integer(&app, "count_include_pad", random_range(&seed, 0, 1));
+        if (round % 7 == 0) application_integer(&app, "ouro.sum", 1);
+        check(&app, round % 2 ? OP_LAYOUT_NHWC : OP_LAYOUT_NC16, random_range(&seed, 0, 1) ? 1 : 3, round);
+        application_free(&app);
+    }
+}
+
+static void averages_that_are_refused(void **unused) {
+    (void)unused;
+    const rt_environment environment = {.threads = 1}, portable = {.threads = 1, .portable_only = true};
+    uint64_t seed = 5;
+    application app;
+    application_init(&app, OP_AVERAGE_POOL);
+    application_random(&app, OP_FLOAT, 4, (int64_t[]){1, 16, 8, 8}, &seed);
+    application_integers(&app, "kernel_shape", 2, (const int64_t[]){2, 2});
+    assert_int_equal(application_infer(&app), BASE_OK);
+    assert_false(kernel_of(OP_AVERAGE_POOL)->accepts(&app.call, &environment)); /* row-major */
+    app.inputs[0].type.layout = OP_LAYOUT_NC16;
+    assert_false(kernel_of(OP_AVERAGE_POOL)->accepts(&app.call, &environment)); /* of two kinds */
+    app.outputs[0].type.layout = OP_LAYOUT_NC16;
+    assert_true(kernel_of(OP_AVERAGE_POOL)->accepts(&app.call, &environment));
+    assert_false(kernel_of(OP_AVERAGE_POOL)->accepts(&app.call, &portable));
+    app.inputs[0].type.dtype = app.outputs[0].type.dtype = OP_FLOAT16;
+    assert_false(kernel_of(OP_AVERAGE_POOL)->accepts(&app.call, &environment));
+    application_free(&app);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_as_row_major),
-                                       cmocka_unit_test(what_is_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_as_row_major), cmocka_unit_test(what_is_refused),
+                                       cmocka_unit_test(averages_are_nearly_those_of_rows),
+                                       cmocka_unit_test(averages_that_are_refused)};
     return cmocka_run_group_tests_name("pool_channels", tests, NULL, NULL);
 }
