@@ -40,7 +40,7 @@ enum {
     RT_FIXED_PRODUCTS = 8,
     RT_FIXED_FEWER_PRODUCTS = 6,
     RT_FIXED_HALF_PRODUCTS = 4,
-    RT_FIXED_MANY = 384, /* numbers that are added are many */
+    RT_FIXED_MANY = 1024, /* numbers that are added are many */
     RT_FIXED_STEP = 64,  /* numbers of a row that are multiplied in one step */
     RT_FIXED_STEPS = 4,  /* of a block, at most */
     RT_FIXED_DEPTH = RT_FIXED_STEPS * RT_FIXED_STEP,
