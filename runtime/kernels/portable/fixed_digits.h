@@ -4,10 +4,10 @@
 #ifndef OURO_FIXED_DIGITS_H
 #define OURO_FIXED_DIGITS_H
 
+#include "ir/base/base.h"
 #include "runtime/kernels/portable/byte_tiles.h"
 #include "runtime/kernels/portable/fixed_tiles.h"
 #include <math.h>
-#include <string.h>
 
 enum {
     RT_FIXED_LEAST_EXPONENT = -104, /* of blocks: an integer's highest bit times its inverse is a float */
@@ -25,21 +25,9 @@ static inline int rt_fixed_small_below(int bits, int digits) {
     return rt_fixed_top_bit(digits) + 1 - bits;
 }
 
-static inline uint32_t rt_fixed_bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static inline float rt_fixed_float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 static inline float rt_fixed_power(int exponent) {
     enum { BIAS = 127, MANTISSA = 23 };
-    return rt_fixed_float_of((uint32_t)(exponent + BIAS) << MANTISSA);
+    return base_float_of_bits((uint32_t)(exponent + BIAS) << MANTISSA);
 }
 
 /* By what numbers become integers, and by what sums of products are to be multiplied, where `largest` is the size of the largest number: products of two
@@ -55,7 +43,7 @@ static inline rt_fixed_scale rt_fixed_scale_of(float largest, int digits) {
     const int half = 8 * (digits - 1), top = rt_fixed_top_bit(digits);
     if (largest == 0) return (rt_fixed_scale){0, 0};
     if (isnan(largest)) return (rt_fixed_scale){0, NAN};
-    int exponent = (int)(rt_fixed_bits_of(largest * margin) >> MANTISSA) - BIAS;
+    int exponent = (int)(base_bits_of_float(largest * margin) >> MANTISSA) - BIAS;
     if (exponent < RT_FIXED_LEAST_EXPONENT) exponent = RT_FIXED_LEAST_EXPONENT;
     return (rt_fixed_scale){rt_fixed_power(top - exponent), rt_fixed_power(exponent - top + half)};
 }

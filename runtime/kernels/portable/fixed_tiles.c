@@ -40,11 +40,11 @@ static void find_largest(const rt_fixed_columns *columns, float *largest) {
     uint32_t most[RT_FIXED_COLUMNS] = {0};
     for (int64_t k = 0; k < columns->depth; k++) {
         for (int64_t j = 0; j < columns->count; j++) {
-            const uint32_t size = rt_fixed_bits_of(number_at(columns, j, k)) & SIZE;
+            const uint32_t size = base_bits_of_float(number_at(columns, j, k)) & SIZE;
             most[j] = size > most[j] ? size : most[j];
         }
     }
-    for (int64_t j = 0; j < columns->count; j++) largest[j] = rt_fixed_float_of(most[j]);
+    for (int64_t j = 0; j < columns->count; j++) largest[j] = base_float_of_bits(most[j]);
 }
 
 bool rt_fixed_is_fit(const rt_fixed_columns *columns) {
@@ -219,7 +219,7 @@ WITH_FIXED_TILES ALWAYS float largest_of(const __m512 *numbers, int count) {
     _Pragma("GCC unroll 4") for (int i = 0; i < QUAD; i++) most[i] = rt_fixed_sizes(numbers[i]);
     _Pragma("GCC unroll 16") for (int i = QUAD; i < count; i++) most[i % QUAD] =
         _mm512_max_epu32(most[i % QUAD], rt_fixed_sizes(numbers[i]));
-    return rt_fixed_float_of(_mm512_reduce_max_epu32(
+    return base_float_of_bits(_mm512_reduce_max_epu32(
         _mm512_max_epu32(_mm512_max_epu32(most[0], most[1]), _mm512_max_epu32(most[2], most[3]))));
 }
 
@@ -228,7 +228,7 @@ WITH_FIXED_TILES ALWAYS bool is_coarse(const __m512 *numbers, int count, int64_t
                                        int digits) {
     const int bits = rt_fixed_small_below(SMALL_BITS, digits);
     const __m512i one = _mm512_set1_epi32(1),
-                  limit = _mm512_set1_epi32((int)rt_fixed_bits_of(largest * rt_fixed_power(-bits)));
+                  limit = _mm512_set1_epi32((int)base_bits_of_float(largest * rt_fixed_power(-bits)));
     int64_t small = 0;
     _Pragma("GCC unroll 16") for (int i = 0; i < count; i++) {
         /* Zeros are none of them: less 1, they are the largest. */

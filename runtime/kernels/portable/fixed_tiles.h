@@ -24,7 +24,7 @@
  *
  * The source of the form: Ootomo, Ozaki and Yokota, "DGEMM on Integer Matrix Multiplication Unit", 2024.
  *
- * For fixed_bands.c and window_bands.c.
+ * For fixed_bands.c and window_run.c.
  */
 #ifndef OURO_FIXED_TILES_H
 #define OURO_FIXED_TILES_H

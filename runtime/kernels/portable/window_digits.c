@@ -38,7 +38,7 @@ RT_WITH_FIXED float rt_window_largest(const float *from, int64_t count) {
         most[0] = _mm512_max_epu32(
             most[0], finite_sizes(_mm512_maskz_loadu_ps(rt_first_lanes_16(count - i), from + i)));
     for (int k = 1; k < TOGETHER; k++) most[0] = _mm512_max_epu32(most[0], most[k]);
-    return rt_fixed_float_of(_mm512_reduce_max_epu32(most[0]));
+    return base_float_of_bits(_mm512_reduce_max_epu32(most[0]));
 }
 
 /* Four vectors of numbers, which are the channels of one, two or four points. */
@@ -60,7 +60,7 @@ RT_WITH_FIXED RT_FIXED_ALWAYS __m512 numbers_at(const rt_window_line *line, int6
 RT_WITH_FIXED RT_FIXED_ALWAYS quad find_quad(const rt_window_line *line, int64_t point, int64_t each) {
     const int64_t blocks = each / LANES;
     const __m512i one = _mm512_set1_epi32(1), finite = _mm512_set1_epi32(FINITE),
-                  limit = _mm512_set1_epi32((int)rt_fixed_bits_of(line->scale.small));
+                  limit = _mm512_set1_epi32((int)base_bits_of_float(line->scale.small));
     const __m512 up = _mm512_set1_ps(line->scale.up);
     quad made = {.lack = 0};
     int small[4] = {0};

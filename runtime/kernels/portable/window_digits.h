@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* window_digits.h: images in fixed point (fixed_tiles.h), for windows that slide over them: all numbers of an image have one scale, as each point is
- * multiplied by all elements of a window. For window_bands.c.
+ * multiplied by all elements of a window. For window_run.c.
  */
 #ifndef OURO_WINDOW_DIGITS_H
 #define OURO_WINDOW_DIGITS_H
 
 #include "runtime/kernels/portable/fixed_tiles.h"
-
-enum {
-    RT_WINDOW_PARTS = 3
-}; /* of coarse points: what stands for their numbers, and what these parts leave */
 
 /* The largest size of some numbers, of those that are finite. */
 float rt_window_largest(const float *from, int64_t count);

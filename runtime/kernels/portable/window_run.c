@@ -258,14 +258,20 @@ WITH_AVX512 static void add_products(const window_job *job, const result_band *b
     }
 }
 
-/* Adds those of all numbers that are not finite, in the rows of the image that the band sees. */
+/* Adds those of all numbers that are not finite, in the part of the image that the band sees. */
 static void add_infinite(const window_job *job, const result_band *band, const item *of) {
     const rt_window_shape *s = job->shape;
     const bool innermost = s->layout == OP_LAYOUT_NHWC;
     const int64_t area = s->input[0] * s->input[1];
     const float *x = job->x + band->image * rt_window_image_numbers(s);
-    for (int64_t row = 0; row < s->input[0]; row++) {
-        for (int64_t column = 0; column < s->input[1]; column++) {
+    const int cut = s->lying ? 1 : 0; /* the dimension along which bands lie */
+    const int64_t first = band->first * s->stride[cut] - s->before[cut],
+                  last = first + (band->rows - 1) * s->stride[cut] + (s->kernel[cut] - 1) * s->dilation[cut];
+    int64_t begin[2] = {0, 0}, end[2] = {s->input[0], s->input[1]};
+    if (first > 0) begin[cut] = first;
+    end[cut] = rt_window_least(last + 1, end[cut]);
+    for (int64_t row = begin[0]; row < end[0]; row++) {
+        for (int64_t column = begin[1]; column < end[1]; column++) {
             const int64_t pixel[2] = {row, column}, at = row * s->input[1] + column;
             for (int64_t i = 0; i < s->channels; i++) {
                 const int64_t channel = rt_window_group_of(s, of->block) * s->channels + i;
@@ -370,10 +376,10 @@ static void add_lack(const window_job *job, const result_band *band, const own_m
         const item one = item_of(band, of, i);
         add_infinite(job, band, &one);
     }
-    for (int part = 1; part < RT_WINDOW_PARTS; part++) {
+    for (int part = 1; part <= rt_fixed_rests(DIGITS); part++) {
         const pass now = {.scale = band->scale.down * rt_window_part_scale(part),
                           .residual = job->y,
-                          .last = part + 1 == RT_WINDOW_PARTS};
+                          .last = part == rt_fixed_rests(DIGITS)};
         (void)split_band(job, band, part, own->a);
         run_items(job, band, own, of, &now);
     }
