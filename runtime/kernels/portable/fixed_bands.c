@@ -510,7 +510,6 @@ static void run_block(const fixed_job *job, const fixed_band *band, int64_t pair
         tiles.count = least(band->tiles - tile, TILES_TOGETHER);
         tiles.next = next->from + asked * LINE;
         tiles.lines = least(lines, next->lines - asked);
-        tiles.each = up(tiles.lines, tiles.count * steps * columns * tiles.products);
         const rt_fixed_result result = result_at(job, band, pair, tile);
         const bool last = block + 1 == s->blocks,
                    at_once = last && s->limits && !band->alone && is_all(band, block, tile, tiles.count);

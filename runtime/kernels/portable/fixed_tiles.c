@@ -327,16 +327,38 @@ WITH_FIXED_TILES void rt_fixed_split_rest(const rt_fixed_rows *rows, int part) {
 
 /* ---- tiles --------------------------------------------------------------------------------------------- */
 
-/* Lines that are asked for meanwhile. */
+/* Lines that are asked for between products: one each time, in two places in turn; or, where they are many, two each time, in four. Lines of several
+ * places come faster from memory than those of one, as a core reads ahead in each. */
 typedef struct lines_ahead {
-    const char *next, *end;
-    int64_t bytes; /* at a time */
+    const char *next, *end; /* of the first place */
+    int64_t apart;          /* bytes from one place to the next */
+    int64_t surplus;        /* so many times more, before each step */
 } lines_ahead;
 
-ALWAYS void ask_for(lines_ahead *ahead) {
-    const char *end = ahead->next + ahead->bytes;
-    if (end > ahead->end) end = ahead->end;
-    for (; ahead->next < end; ahead->next += RT_TILE_BYTES) __builtin_prefetch(ahead->next, 0, 2);
+ALWAYS lines_ahead lines_of(const rt_fixed_tiles *of, int64_t steps, int products, bool many) {
+    enum { PLACES = 2, MANY_PLACES = 4, MANY_EACH = 2 };
+    const int64_t lines = of->lines / (many ? MANY_PLACES : PLACES),
+                  times = (of->lines + MANY_EACH * steps - 1) / (MANY_EACH * steps); /* in a step */
+    return (lines_ahead){.next = of->next,
+                         .end = of->next + lines * RT_TILE_BYTES,
+                         .apart = lines * RT_TILE_BYTES,
+                         .surplus = many ? times - products : 0};
+}
+
+/* For the `number`th time. */
+ALWAYS void ask_for(lines_ahead *ahead, int number, bool many) {
+    if (ahead->next >= ahead->end) return;
+    const char *lines = ahead->next + (number % 2 == 0 ? 0 : ahead->apart);
+    __builtin_prefetch(lines, 0, 2);
+    if (many) __builtin_prefetch(lines + 2 * ahead->apart, 0, 2);
+    if (number % 2 != 0) ahead->next += RT_TILE_BYTES;
+}
+
+ALWAYS void ask_for_surplus(lines_ahead *ahead, bool many) {
+    for (int64_t i = 0; i < ahead->surplus && many; i += 2) {
+        ask_for(ahead, 0, many);
+        ask_for(ahead, 1, many);
+    }
 }
 
 /* Digits of a tile of rows: those of step k begin at a + (steps ? steps[k] : k times those of a step that lie after each other). */
@@ -352,41 +374,42 @@ ALWAYS const char *step_of(const row_tile *rows, int64_t k, int digits) {
 
 /* One tile of sums of each level, the highest first, in tiles 0 to 3. Columns are tiles 4 to 6, rows 7. */
 WITH_FIXED_TILES ALWAYS void multiply_floats(const row_tile *rows, const char *b, int64_t steps, bool all,
-                                             lines_ahead *ahead) {
+                                             lines_ahead *ahead, bool many) {
     enum { DIGITS = RT_FIXED_DIGITS, ROW = DIGITS * RT_TILE_BYTES, BYTES = DIGITS * RT_FIXED_DIGIT_BYTES };
     for (int64_t k = 0; k < steps; k++, b += BYTES) {
         const char *a = step_of(rows, k, DIGITS);
+        ask_for_surplus(ahead, many);
         _tile_loadd(7, a, rows->row);
         _tile_loadd(4, b, ROW);
         _tile_dpbssd(0, 7, 4);
-        ask_for(ahead);
+        ask_for(ahead, 0, many);
         _tile_loadd(5, b + RT_TILE_BYTES, ROW);
         _tile_dpbssd(1, 7, 5);
-        ask_for(ahead);
+        ask_for(ahead, 1, many);
         _tile_loadd(6, b + 2 * RT_TILE_BYTES, ROW);
         _tile_dpbssd(2, 7, 6);
-        ask_for(ahead);
+        ask_for(ahead, 2, many);
         _tile_loadd(7, a + rows->digit, rows->row);
         _tile_dpbssd(1, 7, 4);
-        ask_for(ahead);
+        ask_for(ahead, 3, many);
         _tile_dpbssd(2, 7, 5);
-        ask_for(ahead);
+        ask_for(ahead, 4, many);
         if (all) {
             _tile_dpbssd(3, 7, 6);
-            ask_for(ahead);
+            ask_for(ahead, 5, many);
         }
         _tile_loadd(7, a + 2 * rows->digit, rows->row);
         _tile_dpbssd(2, 7, 4);
-        ask_for(ahead);
+        ask_for(ahead, all ? 6 : 5, many);
         if (all) {
             _tile_dpbssd(3, 7, 5);
-            ask_for(ahead);
+            ask_for(ahead, 7, many);
         }
     }
 }
 
 WITH_FIXED_TILES ALWAYS void multiply_halves(const row_tile *rows, const char *b, int64_t steps,
-                                             lines_ahead *ahead) {
+                                             lines_ahead *ahead, bool many) {
     enum {
         DIGITS = RT_FIXED_HALF_DIGITS,
         ROW = DIGITS * RT_TILE_BYTES,
@@ -394,30 +417,31 @@ WITH_FIXED_TILES ALWAYS void multiply_halves(const row_tile *rows, const char *b
     };
     for (int64_t k = 0; k < steps; k++, b += BYTES) {
         const char *a = step_of(rows, k, DIGITS);
+        ask_for_surplus(ahead, many);
         _tile_loadd(7, a, rows->row);
         _tile_loadd(4, b, ROW);
         _tile_dpbssd(0, 7, 4);
-        ask_for(ahead);
+        ask_for(ahead, 0, many);
         _tile_loadd(5, b + RT_TILE_BYTES, ROW);
         _tile_dpbssd(1, 7, 5);
-        ask_for(ahead);
+        ask_for(ahead, 1, many);
         _tile_loadd(7, a + rows->digit, rows->row);
         _tile_dpbssd(2, 7, 5);
-        ask_for(ahead);
+        ask_for(ahead, 2, many);
         _tile_dpbssd(1, 7, 4);
-        ask_for(ahead);
+        ask_for(ahead, 3, many);
     }
 }
 
 WITH_FIXED_TILES ALWAYS void multiply(const row_tile *rows, const char *b, int64_t steps, int products,
-                                      lines_ahead *ahead, int32_t *sums) {
+                                      lines_ahead *ahead, bool many, int32_t *sums) {
     enum { LEVEL = RT_FIXED_ROWS * RT_FIXED_COLUMNS };
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     if (products == RT_FIXED_PRODUCTS) _tile_zero(3);
-    if (products == RT_FIXED_HALF_PRODUCTS) multiply_halves(rows, b, steps, ahead);
-    else multiply_floats(rows, b, steps, products == RT_FIXED_PRODUCTS, ahead);
+    if (products == RT_FIXED_HALF_PRODUCTS) multiply_halves(rows, b, steps, ahead, many);
+    else multiply_floats(rows, b, steps, products == RT_FIXED_PRODUCTS, ahead, many);
     _tile_stored(0, sums, RT_TILE_BYTES);
     _tile_stored(1, sums + LEVEL, RT_TILE_BYTES);
     _tile_stored(2, sums + 2 * LEVEL, RT_TILE_BYTES);
@@ -499,10 +523,9 @@ WITH_FIXED_TILES ALWAYS void leave_result(const rt_fixed_tiles *of, const left_s
     }
 }
 
-WITH_FIXED_TILES ALWAYS void multiply_all(const rt_fixed_tiles *of, int products) {
-    lines_ahead ahead = {
-        .next = of->next, .end = of->next + of->lines * RT_TILE_BYTES, .bytes = of->each * RT_TILE_BYTES};
+WITH_FIXED_TILES ALWAYS void multiply_all(const rt_fixed_tiles *of, int products, bool many) {
     const int64_t bytes = of->steps * rt_fixed_tile_bytes(digits_of(products)), columns = of->wide ? 2 : 1;
+    lines_ahead ahead = lines_of(of, of->count * columns * of->steps, products, many);
     left_sums before = {0};
     rt_tiles_settle();
     for (int64_t i = 0; i <= of->count * columns; i++) {
@@ -513,7 +536,8 @@ WITH_FIXED_TILES ALWAYS void multiply_all(const rt_fixed_tiles *of, int products
                                .column = i % columns};
         const row_tile rows = {of->a + now.row * of->places.tile, of->places.steps, of->places.row,
                                of->places.digit};
-        if (now.sums) multiply(&rows, of->b + now.column * bytes, of->steps, products, &ahead, now.sums);
+        if (now.sums)
+            multiply(&rows, of->b + now.column * bytes, of->steps, products, &ahead, many, now.sums);
         rt_tiles_settle();
         /* Those of the tile before: what tiles have just stored cannot be read for a while. */
         if (before.sums && of->result) leave_result(of, &before, products);
@@ -524,9 +548,13 @@ WITH_FIXED_TILES ALWAYS void multiply_all(const rt_fixed_tiles *of, int products
 }
 
 WITH_FIXED_TILES void rt_fixed_multiply(const rt_fixed_tiles *of) {
-    if (of->products == RT_FIXED_PRODUCTS) multiply_all(of, RT_FIXED_PRODUCTS);
-    else if (of->products == RT_FIXED_FEWER_PRODUCTS) multiply_all(of, RT_FIXED_FEWER_PRODUCTS);
-    else multiply_all(of, RT_FIXED_HALF_PRODUCTS);
+    const bool many = of->lines > of->count * (of->wide ? 2 : 1) * of->steps * of->products;
+    if (of->products == RT_FIXED_PRODUCTS && many) multiply_all(of, RT_FIXED_PRODUCTS, true);
+    else if (of->products == RT_FIXED_PRODUCTS) multiply_all(of, RT_FIXED_PRODUCTS, false);
+    else if (of->products == RT_FIXED_FEWER_PRODUCTS && many) multiply_all(of, RT_FIXED_FEWER_PRODUCTS, true);
+    else if (of->products == RT_FIXED_FEWER_PRODUCTS) multiply_all(of, RT_FIXED_FEWER_PRODUCTS, false);
+    else if (many) multiply_all(of, RT_FIXED_HALF_PRODUCTS, true);
+    else multiply_all(of, RT_FIXED_HALF_PRODUCTS, false);
 }
 
 /* ---- one row ------------------------------------------------------------------------------------------- */

@@ -155,10 +155,9 @@ typedef struct rt_fixed_tiles {
     bool add;
     const rt_fixed_result *result; /* C is left there instead, with all that is added; or NULL */
     int32_t *sums;                 /* memory for 2 * RT_FIXED_SUMS, aligned to 64 */
-    /* What is multiplied next, so many lines of a cache, which are asked for meanwhile, `each` at a time, `products` times a step of each
-     * tile by each. */
+    /* What is multiplied next, so many lines of a cache, which are asked for meanwhile. */
     const char *next;
-    int64_t lines, each;
+    int64_t lines;
 } rt_fixed_tiles;
 void rt_fixed_multiply(const rt_fixed_tiles *tiles);
 /* The same of one row that is alone, which asks for nothing, and is left in `c`; needs no tiles. */

@@ -343,7 +343,6 @@ static void run_part(const window_job *job, const result_band *band, const own_m
         tiles.count = rt_window_least(of->end - tile, TILES_TOGETHER);
         tiles.next = next + asked * RT_WINDOW_LINE;
         tiles.lines = rt_window_least(each, lines - asked);
-        tiles.each = rt_window_up(tiles.lines, tiles.count * steps * tiles.products);
         rt_fixed_multiply(&tiles);
         if (part + 1 == rt_window_parts_of(s))
             finish_points(job, band, tiles.c, of->block, tile * rows, tiles.count * rows, now);
