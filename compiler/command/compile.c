@@ -196,9 +196,11 @@ static void print_weights(const compile_result *result) {
     char before[32], after[32], bits[32];
     const emit_weights same = emit_weights_sum(result->module, true),
                        sum = emit_weights_sum(result->module, false);
+    if (same.bits) snprintf(bits, sizeof bits, "%d bits", same.bits);
+    else snprintf(bits, sizeof bits, "fewer bits");
     if (same.count)
-        printf("  weights of %zu product%s in %d bits, without loss: %s, in float %s\n", same.count,
-               same.count == 1 ? "" : "s", same.bits, emit_size_print(same.bytes, after, sizeof after),
+        printf("  weights of %zu product%s in %s, without loss: %s, in float %s\n", same.count,
+               same.count == 1 ? "" : "s", bits, emit_size_print(same.bytes, after, sizeof after),
                emit_size_print(same.float_bytes, before, sizeof before));
     if (!sum.count) return;
     snprintf(bits, sizeof bits, "%d bits", sum.bits);

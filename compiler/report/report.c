@@ -189,9 +189,11 @@ static bool read_weights(const ir_node *node, emit_weights *of) {
 emit_weights emit_weights_sum(const ir_module *module, bool lossless) {
     emit_weights sum = {0}, one;
     for (size_t n = 1; n < module->node_count; n++) {
-        if (!(lossless ? read_lossless : read_weights)(module->nodes[n], &one)) continue;
+        const ir_node *node = module->nodes[n];
+        if (!read_lossless(node, &one) && !read_weights(node, &one)) continue;
+        if (lossless != (one.error == 0)) continue;
+        sum.bits = sum.count == 0 || sum.bits == one.bits ? one.bits : 0;
         sum.count++;
-        sum.bits = one.bits;
         sum.type = one.type;
         sum.bytes += one.bytes;
         sum.float_bytes += one.float_bytes;

@@ -54,12 +54,12 @@ base_status emit_tradeoff_picture(const tradeoff_curve *curve, const char *path,
 /* Products whose weights the compiler stored in few bits. */
 typedef struct emit_weights {
     size_t count;
-    int bits;
+    int bits;                  /* of a weight; 0: of some more than of others */
     const char *type;          /* of weights in 16 bits, and of those without loss; NULL: codes in blocks */
     size_t bytes, float_bytes; /* of the weights with their scales; in float */
     double error;              /* the largest of any product, relative, as root mean squares */
 } emit_weights;
-/* Of all that lose something, as --weights asks for it; or, where `lossless`, of all that are packed in fewer bits and lose nothing. */
+/* Of all that lose something, as --weights asks for it; or, where `lossless`, of all that are stored in fewer bits and lose nothing. */
 emit_weights emit_weights_sum(const ir_module *module, bool lossless);
 /* The predicted time of a run: `whole`, that of the graph without bands on direct kernels, with what bands take more and faster kernels
  * save. */

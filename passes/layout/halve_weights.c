@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* halve_weights.c: constant weights of products and recurrences in float are stored in float16, bfloat16 or int16, where that is asked for.
+/* halve_weights.c: constant weights of products and recurrences in float are stored in float16, bfloat16 or int16, where that is asked for; those of
+ * products also where they are numbers of float16 or bfloat16 anyway.
  *
  *     %y: float32[r,n] = MatMul(%x, %w: float32[k,n], %b)
  *  => %y: float32[r,n] = MatMul(%x, %w: float16[k,n], %b) {ouro.weights_error = 0.0002}
@@ -18,16 +19,27 @@
  * LSTM and GRU read all their weights in each step. Their kernel stores them in 16 bits when it packs them (weight_panels.h), where
  * "ouro.weights_type" says so; integers have a scale for each column and a part of the depth there, as errors of a recurrence add up.
  *
- * Needs: types; after fusion, which folds factors into weights of floats. Breaks: nothing. Guarantees: the same shapes. Nothing
- * changes where pass_options.weight_type is OP_NONE.
+ * Where nothing is asked for, weights lose nothing. Many models were trained in 16 bits and are floats only in the file: all weights of a matrix are then numbers of
+ * bfloat16 or of float16, and are stored so, if all such matrices together are more than a near cache holds; in plans for any machine, always. Of many rows, or of
+ * a number that only a run knows, products in fixed point are faster, where the machine has them: then such matrices stay in float.
+ *
+ * Needs: types; after fusion, which folds factors into weights of floats. Breaks: nothing. Guarantees: the same shapes; and, where
+ * pass_options.weight_type is OP_NONE, the same weights.
  */
 #include "passes/layout/layout.h"
+#include "runtime/kernels/portable/cost.h"
+#include "runtime/kernels/portable/fixed_tiles.h"
 #include "runtime/kernels/portable/weight_panels.h"
 #include <math.h>
 #include <string.h>
 
-/* Weights of fewer elements stay as they are: they are not what a run waits for. */
-enum { FEWEST_WEIGHTS = 4096 };
+enum {
+    /* Weights of fewer elements stay as they are: they are not what a run waits for. */
+    FEWEST_WEIGHTS = 4096,
+    FEW_ROWS = 8, /* a product of so many waits for its weights */
+    /* Of weights in floats, that a near cache holds: making floats of 16 bits takes up to a fifth longer than reading them there, a third from beyond. */
+    NEAR_BYTES = 1 << 20
+};
 
 /* Weights in 16 bits, for all products that read them. */
 typedef struct halved {
@@ -40,8 +52,8 @@ typedef struct halved {
 typedef struct halver {
     pass_context *context;
     ir_module *module;
-    op_dtype dtype;
-    halved *known; /* by value id */
+    op_dtype dtype; /* that is asked for; or OP_NONE */
+    halved *known;  /* by value id */
     size_t value_count;
 } halver;
 
@@ -102,8 +114,8 @@ static bool halve_matrix(op_dtype dtype, float scale, const float *from, const i
     return true;
 }
 
-/* The weights of this node in 16 bits: NULL when memory runs out. */
-static const halved *halve(halver *h, const ir_node *node) {
+/* The weights of this node in 16 bits, of this type if they can be: NULL when memory runs out. */
+static const halved *halve(halver *h, const ir_node *node, op_dtype dtype) {
     const ir_value *weights = ir_input(node, 1);
     halved *made = weights->id.index < h->value_count ? &h->known[weights->id.index] : NULL;
     if (made && (made->value || made->refused)) return made;
@@ -118,8 +130,8 @@ static const halved *halve(halver *h, const ir_node *node) {
     loss *columns =
         base_arena_alloc(h->context->scratch, (size_t)type.shape.dims[!transposed], sizeof *columns);
     if (!columns) return NULL;
-    made->scale = h->dtype == OP_INT16 ? find_scale(floats, type.shape.dims[0] * type.shape.dims[1]) : 0;
-    type.dtype = h->dtype == OP_INT16 && made->scale == 0 ? OP_FLOAT16 : h->dtype;
+    made->scale = dtype == OP_INT16 ? find_scale(floats, type.shape.dims[0] * type.shape.dims[1]) : 0;
+    type.dtype = dtype == OP_INT16 && made->scale == 0 ? OP_FLOAT16 : dtype;
     while (!made->value && !made->refused) {
         if (!op_type_bytes(&type, &bytes)) return NULL;
         ir_value *value = ir_constant_reserve(h->module, weights->name, &type, bytes, &data);
@@ -149,8 +161,40 @@ static bool is_wished(const halver *h, const op_call *call) {
     return rt_kernel_wishing(call, &h->context->options->environment, &wish) != NULL;
 }
 
+/* All of the weights are numbers of this type. */
+static bool are_numbers_of(op_dtype dtype, const float *weights, int64_t count) {
+    uint16_t stored;
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(weights[i]) || rounded(dtype, weights[i], 1, &stored) != weights[i]) return false;
+    return true;
+}
+
+/* The machine multiplies many rows faster by floats, in fixed point. */
+static bool has_fixed_point(const pass_options *options) {
+    return !options->exact_arithmetic && rt_has_wide_vectors(&options->environment) && rt_fixed_wanted();
+}
+
+/* Rows that the weights are multiplied by; -1: only a run knows. */
+static int64_t rows_of(const ir_node *node) {
+    const op_shape *x = &ir_input(node, 0)->type.shape, *weights = &ir_input(node, 1)->type.shape;
+    int64_t count;
+    if (!op_shape_elements(x, &count)) return -1;
+    return count / weights->dims[node->code == OP_GEMM && op_attribute_integer(&node->attributes, "transB", 0)];
+}
+
+/* A type in which the weights of this product lose nothing, if storing them so is worth it; or OP_NONE. */
+static op_dtype lossless_type(const halver *h, const ir_node *node) {
+    static const op_dtype types[] = {OP_BFLOAT16, OP_FLOAT16};
+    const op_tensor *weights = &ir_input(node, 1)->constant->tensor;
+    const int64_t rows = rows_of(node), count = (int64_t)(weights->bytes / sizeof(float));
+    if (has_fixed_point(h->context->options) && (rows < 0 || rows > FEW_ROWS)) return OP_NONE;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (are_numbers_of(types[i], weights->data, count)) return types[i];
+    return OP_NONE;
+}
+
 /* Whether a kernel reads weights of this type. */
-static bool is_taken(const halver *h, const ir_node *node, bool *out_of_memory) {
+static bool is_taken(const halver *h, const ir_node *node, op_dtype dtype, bool *out_of_memory) {
     op_call call;
     op_tensor *inputs = BASE_ARRAY(h->context->scratch, op_tensor, node->input_count);
     if (!inputs || !ir_node_call(node, h->context->scratch, &call)) {
@@ -158,7 +202,7 @@ static bool is_taken(const halver *h, const ir_node *node, bool *out_of_memory) 
         return false;
     }
     memcpy(inputs, call.inputs, node->input_count * sizeof *inputs);
-    inputs[1].type.dtype = h->dtype;
+    inputs[1].type.dtype = dtype;
     call.inputs = inputs;
     return is_wished(h, &call);
 }
@@ -237,24 +281,40 @@ static bool halve_recurrence(halver *h, ir_node *node) {
     return true;
 }
 
+/* By node id, the types in which weights of products are to be stored. False when memory runs out. */
+static bool find_types(halver *h, op_dtype *types) {
+    size_t bytes = 0;
+    bool out_of_memory = false;
+    for (size_t n = 1; n < h->module->node_count && !out_of_memory; n++) {
+        const ir_node *node = h->module->nodes[n];
+        if (!node || !is_product(node)) continue;
+        types[n] = h->dtype != OP_NONE ? h->dtype : lossless_type(h, node);
+        if (types[n] != OP_NONE && !is_taken(h, node, types[n], &out_of_memory)) types[n] = OP_NONE;
+        if (types[n] != OP_NONE) bytes += ir_input(node, 1)->constant->tensor.bytes;
+    }
+    const bool near = bytes <= NEAR_BYTES && !h->context->options->environment.portable_only;
+    if (h->dtype == OP_NONE && near) memset(types, 0, h->module->node_count * sizeof *types);
+    return !out_of_memory;
+}
+
 base_status pass_halve_weights(pass_context *context) {
     ir_module *module = context->module;
     halver h = {.context = context,
                 .module = module,
                 .dtype = context->options->weight_type,
                 .value_count = module->value_count};
-    if (h.dtype == OP_NONE) return BASE_OK;
-    bool out_of_memory = false;
+    op_dtype *types = BASE_ARRAY(context->scratch, op_dtype, module->node_count);
     h.known = base_arena_alloc(context->scratch, h.value_count, sizeof *h.known);
-    if (!h.known) return base_fail_memory(context->report);
+    if (!types || !h.known || !find_types(&h, types)) return base_fail_memory(context->report);
+    bool out_of_memory = false;
     for (size_t n = 1; n < module->node_count && !out_of_memory; n++) {
         ir_node *node = module->nodes[n];
-        if (node && is_recurrence(node)) {
+        if (node && h.dtype != OP_NONE && is_recurrence(node)) {
             out_of_memory = !halve_recurrence(&h, node);
             continue;
         }
-        if (!node || !is_product(node) || !is_taken(&h, node, &out_of_memory)) continue;
-        const halved *made = halve(&h, node);
+        if (types[n] == OP_NONE) continue;
+        const halved *made = halve(&h, node, types[n]);
         out_of_memory = !made || (made->value && !replace(&h, node, made));
     }
     return out_of_memory ? base_fail_memory(context->report) : BASE_OK;

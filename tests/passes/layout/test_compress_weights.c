@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_compress_weights.c: weights of products of few rows take 28 bits where all of them together are more than a cache holds, and
- * results are the same bits; below that, in plans for any machine, and where rows are many or open, weights stay as they are. */
+ * results are the same bits; below that, in plans for any machine, and where rows are many or open, or several on a machine with tiles of bytes, weights stay
+ * as they are. */
+#include "runtime/kernels/portable/fixed_tiles.h"
 #include "runtime/kernels/table.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
@@ -38,13 +40,13 @@ static char *make_text(const char *rows) {
 
 static void weights_beyond_the_cache_take_fewer_bits(void **state) {
     (void)state;
-    const size_t wanted = support_wants_panels() ? 2 : 0;
+    const size_t wanted = support_wants_panels() ? 2 : 0, of_several = rt_fixed_wanted() ? 0 : wanted;
     const struct {
         const char *rows;
         size_t cached;
         bool portable;
         size_t compressed;
-    } cases[] = {{"1", BYTES, false, wanted}, {"8", BYTES, false, wanted}, {"1", BYTES + 1, false, 0},
+    } cases[] = {{"1", BYTES, false, wanted}, {"8", BYTES, false, of_several}, {"1", BYTES + 1, false, 0},
                  {"1", 0, false, 0},          {"9", BYTES, false, 0},      {"1", BYTES, true, 0},
                  {"?", BYTES, false, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -86,7 +88,8 @@ static void results_are_the_same(void **state) {
         }
         assert_memory_equal(y[0], y[1], (size_t)(rows * COLUMNS) * sizeof *x);
         assert_memory_equal(z[0], z[1], (size_t)(rows * DEPTH) * sizeof *x);
-        if (support_wants_panels()) assert_true(constants[1] < constants[0] * 15 / 16);
+        if (support_wants_panels() && (rows == 1 || !rt_fixed_wanted()))
+            assert_true(constants[1] < constants[0] * 15 / 16);
         free(text);
     }
 }
