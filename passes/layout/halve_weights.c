@@ -36,7 +36,7 @@
 enum {
     /* Weights of fewer elements stay as they are: they are not what a run waits for. */
     FEWEST_WEIGHTS = 4096,
-    FEW_ROWS = 8, /* a product of so many waits for its weights */
+    FEW_ROWS = 12, /* a product of so many waits for its weights */
     /* Of weights in floats, that a near cache holds: making floats of 16 bits takes up to a fifth longer than reading them there, a third from beyond. */
     NEAR_BYTES = 1 << 20
 };
