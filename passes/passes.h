@@ -36,7 +36,8 @@
  *   scale-channels       graph/scale_channels.c        BatchNormalization that nothing has taken in becomes a product and a sum
  *   unfold-phases        graph/unfold_phases.c         a convolution of the phases of an image becomes one of the image
  *   join-convolutions    graph/join_convolutions.c    convolutions of one value with few filters become one
- *   halve-weights        layout/halve_weights.c        constant weights of products in half precision, if that is asked for
+ *   halve-weights        layout/halve_weights.c        constant weights of products in half precision, if that is asked for or loses nothing
+ *   halve-tables         layout/halve_tables.c         tables that lose nothing in 16 bits take 16 bits
  *   compress-weights     layout/compress_weights.c     constant weights that come from memory in each run in fewer bits, without loss
  *   select-layouts       layout/select_layouts.c       layouts of all values
  *   carry-layouts        layout/carry_layouts.c        loops carry blocked layouts
@@ -96,7 +97,8 @@
     FACT(CHANNELS, "channels are scaled and shifted by elementwise operators")                               \
     FACT(UNFOLDED, "images are convolved as wholes, not their phases")                                       \
     FACT(JOINED, "convolutions of one value with few filters are one")                                       \
-    FACT(HALVED, "weights are in half precision where that was asked for")                                   \
+    FACT(HALVED, "weights are in half precision where that was asked for or loses nothing")                  \
+    FACT(TABLES, "tables that lose nothing in half precision are in it")                                     \
     FACT(COMPRESSED, "weights that come from memory take few bytes")                                         \
     FACT(LAYOUTS, "layouts of all values")                                                                   \
     FACT(LOOP_LAYOUTS, "loops carry blocked layouts")                                                        \

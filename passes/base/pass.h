@@ -150,6 +150,11 @@ bool pass_resize_keeps_places(const ir_node *node);
 /* A MatMul or Gemm in float with a constant matrix in float, row-major. */
 bool pass_multiplies_constant(const ir_node *node);
 
+/* ---- types (cast.c) -------------------------------------------------------------------------------------- */
+
+/* The value as another type, by a Cast before this node (NULL: at the end of the graph). NULL when memory runs out. */
+ir_value *pass_cast(ir_graph *graph, ir_node *before, const char *path, ir_value *value, op_dtype dtype);
+
 /* ---- copies (copy.c) ------------------------------------------------------------------------------------ */
 
 /* Why a pass puts a Copy in: ir_node.reason says it in words. */

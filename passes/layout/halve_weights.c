@@ -169,6 +169,12 @@ static bool are_numbers_of(op_dtype dtype, const float *weights, int64_t count) 
     return true;
 }
 
+op_dtype pass_lossless_type(const float *numbers, int64_t count) {
+    return are_numbers_of(OP_BFLOAT16, numbers, count)  ? OP_BFLOAT16
+           : are_numbers_of(OP_FLOAT16, numbers, count) ? OP_FLOAT16
+                                                        : OP_NONE;
+}
+
 /* The machine multiplies many rows faster by floats, in fixed point. */
 static bool has_fixed_point(const pass_options *options) {
     return !options->exact_arithmetic && rt_has_wide_vectors(&options->environment) && rt_fixed_wanted();
@@ -184,13 +190,10 @@ static int64_t rows_of(const ir_node *node) {
 
 /* A type in which the weights of this product lose nothing, if storing them so is worth it; or OP_NONE. */
 static op_dtype lossless_type(const halver *h, const ir_node *node) {
-    static const op_dtype types[] = {OP_BFLOAT16, OP_FLOAT16};
     const op_tensor *weights = &ir_input(node, 1)->constant->tensor;
     const int64_t rows = rows_of(node), count = (int64_t)(weights->bytes / sizeof(float));
     if (has_fixed_point(h->context->options) && (rows < 0 || rows > FEW_ROWS)) return OP_NONE;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (are_numbers_of(types[i], weights->data, count)) return types[i];
-    return OP_NONE;
+    return pass_lossless_type(weights->data, count);
 }
 
 /* Whether a kernel reads weights of this type. */

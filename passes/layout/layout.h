@@ -6,6 +6,7 @@
 #include "passes/base/pass.h"
 
 base_status pass_halve_weights(pass_context *context);      /* halve_weights.c */
+base_status pass_halve_tables(pass_context *context);       /* halve_tables.c */
 base_status pass_compress_weights(pass_context *context);   /* compress_weights.c */
 base_status pass_select_layouts(pass_context *context);     /* select_layouts.c */
 base_status pass_carry_layouts(pass_context *context);      /* carry_layouts.c */
@@ -13,6 +14,9 @@ base_status pass_fuse_attention(pass_context *context);     /* fuse_attention.c 
 base_status pass_fuse_normalization(pass_context *context); /* fuse_normalization.c */
 base_status pass_fuse_elementwise(pass_context *context);   /* fuse_elementwise.c */
 base_status pass_select_kernels(pass_context *context);     /* select_kernels.c */
+
+/* OP_BFLOAT16 or OP_FLOAT16, if all of these are numbers of it, and finite; or OP_NONE. (halve_weights.c) */
+op_dtype pass_lossless_type(const float *numbers, int64_t count);
 
 /* The shapes of all inputs and outputs that are there are known. (select_kernels.c) */
 bool pass_shapes_known(const ir_node *node);

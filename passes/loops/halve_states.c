@@ -58,18 +58,6 @@ static bool read_cache(const ir_loop *run, uint32_t index, cache *c) {
 
 /* ---- what becomes of it ---------------------------------------------------------------------------------- */
 
-/* The value as another type, made before this node, or at the end of the graph. */
-static ir_value *cast(pass_context *context, ir_graph *graph, ir_node *before, const ir_node *origin,
-                      ir_value *value, op_dtype dtype) {
-    const op_attribute to = {.name = "to", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = dtype};
-    op_attributes attributes = {0};
-    op_type type = value->type;
-    type.dtype = dtype;
-    if (!ir_attribute_set(context->module, &attributes, &to)) return NULL;
-    ir_node *node = ir_node_new(graph, before, OP_CAST, "", origin->path, attributes, 1, &value);
-    return node ? ir_node_add_output(node, value->name, &type) : NULL;
-}
-
 /* Those who read the value as floats read `floats`. */
 static bool redirect(const cache *c, ir_value *value, ir_value **floats, pass_context *context) {
     ir_graph *main = context->module->main;
@@ -81,7 +69,7 @@ static bool redirect(const cache *c, ir_value *value, ir_value **floats, pass_co
         if (kept) continue;
         if (!*floats) {
             ir_node *before = value == c->grown ? c->concat->next : main->first;
-            *floats = cast(context, main, before, c->concat, value, OP_FLOAT);
+            *floats = pass_cast(main, before, c->concat->path, value, OP_FLOAT);
             if (!*floats) return false;
             next = value->uses; /* from the beginning: uses are another list now */
             continue;
@@ -97,7 +85,7 @@ static bool halve(pass_context *context, const cache *c) {
     const op_dtype dtype = context->options->state_type;
     ir_value *floats[2] = {NULL, NULL};
     for (uint32_t i = 1; i < c->concat->input_count; i++) {
-        ir_value *part = cast(context, c->concat->graph, c->concat, c->concat, ir_input(c->concat, i), dtype);
+        ir_value *part = pass_cast(c->concat->graph, c->concat, c->concat->path, ir_input(c->concat, i), dtype);
         if (!part || !ir_node_set_input(c->concat, i, part)) return false;
     }
     c->parameter->type.dtype = c->grown->type.dtype = c->initial->type.dtype = dtype;
