@@ -8,24 +8,24 @@
  * Embeddings are a quarter of all bytes of a small decoder. A run reads few of their rows, and widens these.
  *
  * Needs: types; after fusion, which looks for Gather as exporters write it, and after products have taken what they read. Breaks: nothing.
- * Guarantees: the same numbers. Tables that others read, too, and those that take less than a large page, stay as they are; in plans for any machine,
- * where each kibibyte counts, those of fewer than 4,096 numbers.
+ * Guarantees: the same numbers. Tables that others read, too, and small ones, stay as they are: those of PASS_NEAR_BYTES and less, or, in plans for any machine,
+ * those of fewer than 4,096 numbers.
  */
 #include "passes/layout/layout.h"
 
 enum {
     FEWEST_NUMBERS = 4096,
-    NEAR_BYTES = 1 << 20,
     FEW = 4 /* a run reads at most one in so many of the numbers, as far as that is known */
 };
 
 /* A table, which all its readers only gather from. */
 static bool is_table(const ir_value *value, bool portable) {
-    if (!value || !value->constant || value->type.dtype != OP_FLOAT ||
+    if (!value || !value->constant || !value->uses || value->type.dtype != OP_FLOAT ||
         value->type.layout != OP_LAYOUT_ROW_MAJOR)
         return false;
     const int64_t count = (int64_t)(value->constant->tensor.bytes / sizeof(float));
-    if (count < FEWEST_NUMBERS || (!portable && value->constant->tensor.bytes <= NEAR_BYTES)) return false;
+    if (count < FEWEST_NUMBERS || (!portable && value->constant->tensor.bytes <= PASS_NEAR_BYTES))
+        return false;
     for (const ir_use *use = value->uses; use; use = use->next) {
         int64_t read;
         if (!use->node || use->node->code != OP_GATHER || use->index != 0) return false;
@@ -47,14 +47,15 @@ static ir_value *halve(ir_module *module, const ir_value *table, op_dtype dtype)
     return value;
 }
 
-/* The node gathers from `table` instead. */
+/* The node gathers from `table` instead, and whoever reads its rows reads a Cast of them. */
 static bool widen_rows(ir_node *node, ir_value *table) {
     ir_value *rows = node->outputs[0];
     if (!ir_node_set_input(node, 0, table)) return false;
     rows->type.dtype = table->type.dtype;
     ir_value *floats = pass_cast(node->graph, node->next, node->path, rows, OP_FLOAT);
     if (!floats) return false;
-    ir_value_replace(rows, floats); /* and what makes it reads itself now */
+    ir_value_replace(rows, floats);
+    /* The Cast itself still reads the rows. */
     return ir_node_set_input(floats->node, 0, rows);
 }
 

@@ -36,9 +36,7 @@
 enum {
     /* Weights of fewer elements stay as they are: they are not what a run waits for. */
     FEWEST_WEIGHTS = 4096,
-    FEW_ROWS = 12, /* a product of so many waits for its weights */
-    /* Of weights in floats, that a near cache holds: making floats of 16 bits takes up to a fifth longer than reading them there, a third from beyond. */
-    NEAR_BYTES = 1 << 20
+    FEW_ROWS = 12 /* a product of so many waits for its weights */
 };
 
 /* Weights in 16 bits, for all products that read them. */
@@ -185,7 +183,8 @@ static int64_t rows_of(const ir_node *node) {
     const op_shape *x = &ir_input(node, 0)->type.shape, *weights = &ir_input(node, 1)->type.shape;
     int64_t count;
     if (!op_shape_elements(x, &count)) return -1;
-    return count / weights->dims[node->code == OP_GEMM && op_attribute_integer(&node->attributes, "transB", 0)];
+    return count /
+           weights->dims[node->code == OP_GEMM && op_attribute_integer(&node->attributes, "transB", 0)];
 }
 
 /* A type in which the weights of this product lose nothing, if storing them so is worth it; or OP_NONE. */
@@ -295,7 +294,7 @@ static bool find_types(halver *h, op_dtype *types) {
         if (types[n] != OP_NONE && !is_taken(h, node, types[n], &out_of_memory)) types[n] = OP_NONE;
         if (types[n] != OP_NONE) bytes += ir_input(node, 1)->constant->tensor.bytes;
     }
-    const bool near = bytes <= NEAR_BYTES && !h->context->options->environment.portable_only;
+    const bool near = bytes <= PASS_NEAR_BYTES && !h->context->options->environment.portable_only;
     if (h->dtype == OP_NONE && near) memset(types, 0, h->module->node_count * sizeof *types);
     return !out_of_memory;
 }
