@@ -21,11 +21,13 @@
  *
  * Where nothing is asked for, weights lose nothing. Many models were trained in 16 bits and are floats only in the file: all weights of a matrix are then numbers of
  * bfloat16 or of float16, and are stored so, if all such matrices together are more than a near cache holds; in plans for any machine, always. Of many rows, or of
- * a number that only a run knows, products in fixed point are faster, where the machine has them: then such matrices stay in float.
+ * a number that only a run knows, products in fixed point are faster, where the machine has them: then such matrices stay in float. A plan that keeps states which
+ * grow, as caches do, makes one token after the other: of a number of rows that only a run knows, it mostly is one.
  *
  * Needs: types; after fusion, which folds factors into weights of floats. Breaks: nothing. Guarantees: the same shapes; and, where
  * pass_options.weight_type is OP_NONE, the same weights.
  */
+#include "ir/loop.h"
 #include "passes/layout/layout.h"
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/fixed_tiles.h"
@@ -53,6 +55,7 @@ typedef struct halver {
     op_dtype dtype; /* that is asked for; or OP_NONE */
     halved *known;  /* by value id */
     size_t value_count;
+    bool makes_tokens; /* open rows mostly are one */
 } halver;
 
 /* A weight as it is stored, and what it is then. */
@@ -191,7 +194,8 @@ static int64_t rows_of(const ir_node *node) {
 static op_dtype lossless_type(const halver *h, const ir_node *node) {
     const op_tensor *weights = &ir_input(node, 1)->constant->tensor;
     const int64_t rows = rows_of(node), count = (int64_t)(weights->bytes / sizeof(float));
-    if (has_fixed_point(h->context->options) && (rows < 0 || rows > FEW_ROWS)) return OP_NONE;
+    const bool few = rows < 0 ? h->makes_tokens : rows <= FEW_ROWS;
+    if (!few && has_fixed_point(h->context->options)) return OP_NONE;
     return pass_lossless_type(weights->data, count);
 }
 
@@ -283,6 +287,14 @@ static bool halve_recurrence(halver *h, ir_node *node) {
     return true;
 }
 
+static bool keeps_growing_states(const ir_module *module) {
+    if (!module->run) return false;
+    const ir_loop run = ir_loop_of(module->run);
+    for (uint32_t i = 0; i < run.carried; i++)
+        if (ir_loop_grows(&run, i, NULL)) return true;
+    return false;
+}
+
 /* By node id, the types in which weights of products are to be stored. False when memory runs out. */
 static bool find_types(halver *h, op_dtype *types) {
     size_t bytes = 0;
@@ -304,7 +316,8 @@ base_status pass_halve_weights(pass_context *context) {
     halver h = {.context = context,
                 .module = module,
                 .dtype = context->options->weight_type,
-                .value_count = module->value_count};
+                .value_count = module->value_count,
+                .makes_tokens = keeps_growing_states(module)};
     op_dtype *types = BASE_ARRAY(context->scratch, op_dtype, module->node_count);
     h.known = base_arena_alloc(context->scratch, h.value_count, sizeof *h.known);
     if (!types || !h.known || !find_types(&h, types)) return base_fail_memory(context->report);
