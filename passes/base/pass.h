@@ -152,6 +152,12 @@ bool pass_multiplies_constant(const ir_node *node);
 
 /* ---- types (cast.c) -------------------------------------------------------------------------------------- */
 
+/* A number as float16 or bfloat16, rounded; and back. */
+uint16_t pass_narrow(op_dtype dtype, float number);
+float pass_widen(op_dtype dtype, uint16_t stored);
+/* A row-major constant of these numbers, in float, float16 or bfloat16. NULL when memory runs out. */
+ir_value *pass_constant_of(ir_module *module, const char *name, op_dtype dtype, const op_shape *shape,
+                           const float *numbers);
 /* The value as another type, by a Cast before this node (NULL: at the end of the graph). NULL when memory runs out. */
 ir_value *pass_cast(ir_graph *graph, ir_node *before, const char *path, ir_value *value, op_dtype dtype);
 

@@ -28,9 +28,8 @@ bool pass_read_number(const ir_value *value, int32_t rank, float *number) {
         !op_shape_elements(&value->type.shape, &count) || count != 1)
         return false;
     const void *data = value->constant->tensor.data;
-    *number = value->type.dtype == OP_FLOAT     ? *(const float *)data
-              : value->type.dtype == OP_FLOAT16 ? base_float_from_half(*(const uint16_t *)data)
-                                                : base_float_from_bfloat16(*(const uint16_t *)data);
+    *number = value->type.dtype == OP_FLOAT ? *(const float *)data
+                                            : pass_widen(value->type.dtype, *(const uint16_t *)data);
     return true;
 }
 

@@ -55,9 +55,7 @@ static const float *constant_numbers(fuser *f, const ir_value *value) {
         return NULL;
     float *numbers = BASE_ARRAY(f->context->scratch, float, (size_t)count + 1);
     const uint16_t *stored = value->constant->tensor.data;
-    for (int64_t i = 0; numbers && i < count; i++)
-        numbers[i] =
-            dtype == OP_FLOAT16 ? base_float_from_half(stored[i]) : base_float_from_bfloat16(stored[i]);
+    for (int64_t i = 0; numbers && i < count; i++) numbers[i] = pass_widen(dtype, stored[i]);
     f->out_of_memory |= !numbers;
     return numbers;
 }
@@ -162,25 +160,13 @@ static bool read_affine(fuser *f, const ir_node *node, int32_t axis, affine *res
 /* A constant of this type, of these numbers. */
 static ir_value *number_constant(fuser *f, const char *name, op_dtype dtype, const op_shape *shape,
                                  const float *numbers) {
-    op_type type = {.dtype = dtype, .shape = *shape};
-    size_t bytes;
-    int64_t count = 0;
-    void *memory = NULL;
-    ir_value *value = op_shape_elements(shape, &count) && op_type_bytes(&type, &bytes)
-                          ? ir_constant_reserve(f->module, name, &type, bytes, &memory)
-                          : NULL;
+    ir_value *value = pass_constant_of(f->module, name, dtype, shape, numbers);
     f->out_of_memory |= !value;
-    if (value && dtype == OP_FLOAT) memcpy(memory, numbers, bytes);
-    for (int64_t i = 0; value && dtype != OP_FLOAT && i < count; i++)
-        ((uint16_t *)memory)[i] =
-            dtype == OP_FLOAT16 ? base_half_from_float(numbers[i]) : base_bfloat16_from_float(numbers[i]);
     return value;
 }
 
 static float rounded(op_dtype dtype, float number) {
-    return dtype == OP_FLOAT16    ? base_float_from_half(base_half_from_float(number))
-           : dtype == OP_BFLOAT16 ? base_float_from_bfloat16(base_bfloat16_from_float(number))
-                                  : number;
+    return dtype == OP_FLOAT ? number : pass_widen(dtype, pass_narrow(dtype, number));
 }
 
 /* Rounded to this type, some numbers lose no more than their last bits: none lies where the type has fewer, or none. */

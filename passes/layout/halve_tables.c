@@ -34,19 +34,6 @@ static bool is_table(const ir_value *value, bool portable) {
     return true;
 }
 
-static ir_value *halve(ir_module *module, const ir_value *table, op_dtype dtype) {
-    const float *from = table->constant->tensor.data;
-    const size_t count = table->constant->tensor.bytes / sizeof *from;
-    op_type type = table->type;
-    void *data;
-    type.dtype = dtype;
-    ir_value *value = ir_constant_reserve(module, table->name, &type, count * sizeof(uint16_t), &data);
-    uint16_t *to = data;
-    for (size_t i = 0; value && i < count; i++)
-        to[i] = dtype == OP_FLOAT16 ? base_half_from_float(from[i]) : base_bfloat16_from_float(from[i]);
-    return value;
-}
-
 /* The node gathers from `table` instead, and whoever reads its rows reads a Cast of them. */
 static bool widen_rows(ir_node *node, ir_value *table) {
     ir_value *rows = node->outputs[0];
@@ -65,10 +52,11 @@ base_status pass_halve_tables(pass_context *context) {
     for (size_t v = 0; v < count; v++) {
         ir_value *table = module->values[v];
         if (!is_table(table, context->options->environment.portable_only)) continue;
-        const op_dtype dtype = pass_lossless_type(table->constant->tensor.data,
-                                                  (int64_t)(table->constant->tensor.bytes / sizeof(float)));
+        const float *numbers = table->constant->tensor.data;
+        const op_dtype dtype =
+            pass_lossless_type(numbers, (int64_t)(table->constant->tensor.bytes / sizeof *numbers));
         if (dtype == OP_NONE) continue;
-        ir_value *halved = halve(module, table, dtype);
+        ir_value *halved = pass_constant_of(module, table->name, dtype, &table->type.shape, numbers);
         if (!halved) return base_fail_memory(context->report);
         while (table->uses)
             if (!widen_rows(table->uses->node, halved)) return base_fail_memory(context->report);

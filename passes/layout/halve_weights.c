@@ -65,8 +65,8 @@ static float rounded(op_dtype dtype, float weight, float scale, uint16_t *stored
         memcpy(stored, &code, sizeof code);
         return scale * (float)code;
     }
-    *stored = dtype == OP_FLOAT16 ? base_half_from_float(weight) : base_bfloat16_from_float(weight);
-    return dtype == OP_FLOAT16 ? base_float_from_half(*stored) : base_float_from_bfloat16(*stored);
+    *stored = pass_narrow(dtype, weight);
+    return pass_widen(dtype, *stored);
 }
 
 /* By which the weight furthest from zero is the largest integer; 0: there is none. */
@@ -164,9 +164,9 @@ static bool is_wished(const halver *h, const op_call *call) {
 
 /* All of the weights are numbers of this type. */
 static bool are_numbers_of(op_dtype dtype, const float *weights, int64_t count) {
-    uint16_t stored;
     for (int64_t i = 0; i < count; i++)
-        if (!isfinite(weights[i]) || rounded(dtype, weights[i], 1, &stored) != weights[i]) return false;
+        if (!isfinite(weights[i]) || pass_widen(dtype, pass_narrow(dtype, weights[i])) != weights[i])
+            return false;
     return true;
 }
 
