@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { ROUNDS = 200 };
+enum { ROUNDS = 200, MOST_SIDE = 40 };
 
 static const rt_kernel *kernel_of(op_code code) {
     return rt_kernel_of(code, "portable.pool_channels");
@@ -49,23 +49,34 @@ static void check(application *app, op_layout layout, int threads, uint64_t seed
     app->inputs[0] = saved;
 }
 
+/* A pool of some random images, whose sides are at least `least` long: its window is rows by columns. Returns the numbers. */
+static float *begin_pool(application *app, op_code code, int64_t most_channels, int64_t least, int64_t *rows,
+                         int64_t *columns, uint64_t *seed) {
+    const int64_t channels = random_range(seed, 1, most_channels),
+                  height = random_range(seed, least, MOST_SIDE), width = random_range(seed, least, MOST_SIDE);
+    *rows = random_range(seed, 1, 4);
+    *columns = random_range(seed, 1, 4);
+    application_init(app, code);
+    float *x = application_random(app, OP_FLOAT, 4,
+                                  (int64_t[]){random_range(seed, 1, 2), channels, height, width}, seed);
+    application_integers(app, "kernel_shape", 2, (const int64_t[]){*rows, *columns});
+    application_integers(app, "strides", 2,
+                         (const int64_t[]){random_range(seed, 1, 3), random_range(seed, 1, 3)});
+    return x;
+}
+
 static void same_as_row_major(void **unused) {
     (void)unused;
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         uint64_t seed = round;
         application app;
-        const int64_t channels = random_range(&seed, 1, 140), height = random_range(&seed, 5, 40),
-                      width = random_range(&seed, 5, 40), rows = random_range(&seed, 1, 4),
-                      columns = random_range(&seed, 1, 4);
-        const int64_t before = random_range(&seed, 0, rows - 1), after = random_range(&seed, 0, columns - 1);
+        int64_t rows, columns;
         print_message("seed %llu\n", (unsigned long long)round);
-        application_init(&app, OP_MAX_POOL);
-        float *x = application_random(&app, OP_FLOAT, 4,
-                                      (int64_t[]){random_range(&seed, 1, 2), channels, height, width}, &seed);
-        for (int i = 0; i < 5; i++) x[random_range(&seed, 0, channels * height * width - 1)] = NAN;
-        application_integers(&app, "kernel_shape", 2, (const int64_t[]){rows, columns});
-        application_integers(&app, "strides", 2,
-                             (const int64_t[]){random_range(&seed, 1, 3), random_range(&seed, 1, 3)});
+        float *x = begin_pool(&app, OP_MAX_POOL, 140, 5, &rows, &columns, &seed);
+        const int64_t before = random_range(&seed, 0, rows - 1), after = random_range(&seed, 0, columns - 1),
+                      pixels = app.inputs[0].type.shape.dims[2] * app.inputs[0].type.shape.dims[3];
+        for (int i = 0; i < 5; i++)
+            x[random_range(&seed, 0, app.inputs[0].type.shape.dims[1] * pixels - 1)] = NAN;
         application_integers(&app, "pads", 4, (const int64_t[]){before, after, before, 0});
         if (round % 3 == 0) application_integers(&app, "dilations", 2, (const int64_t[]){1, 2 - round % 2});
         application_integer(&app, "ceil_mode", (int64_t)(round % 2));
@@ -96,15 +107,8 @@ static void averages_are_nearly_those_of_rows(void **unused) {
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         uint64_t seed = round;
         application app;
-        const int64_t channels = random_range(&seed, 1, 70), height = random_range(&seed, 7, 30),
-                      width = random_range(&seed, 7, 30), rows = random_range(&seed, 1, 4),
-                      columns = random_range(&seed, 1, 4);
-        application_init(&app, OP_AVERAGE_POOL);
-        application_random(&app, OP_FLOAT, 4, (int64_t[]){random_range(&seed, 1, 2), channels, height, width},
-                           &seed);
-        application_integers(&app, "kernel_shape", 2, (const int64_t[]){rows, columns});
-        application_integers(&app, "strides", 2,
-                             (const int64_t[]){random_range(&seed, 1, 3), random_range(&seed, 1, 3)});
+        int64_t rows, columns;
+        begin_pool(&app, OP_AVERAGE_POOL, 70, 7, &rows, &columns, &seed);
         application_integers(
             &app, "pads", 4,
             (const int64_t[]){random_range(&seed, 0, rows - 1), random_range(&seed, 0, columns - 1),
