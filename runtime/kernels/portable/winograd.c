@@ -30,7 +30,10 @@
 #include "runtime/kernels/portable/half_lanes.h"
 #include <string.h>
 
-enum { MOST_LANES = 16 /* channels or tiles of the widest vector */ };
+enum {
+    MOST_LANES = 16, /* channels or tiles of the widest vector */
+    MOST_DEPTH = 384 /* channels whose weights in PANELS panels stay in a near cache */
+};
 
 typedef struct winograd_job {
     const winograd *shape;
@@ -228,26 +231,45 @@ static void multiply_rows(const winograd_job *job, const float *u, int64_t point
     }
 }
 
-/* The products at one point of some panels of filters and of channels [first, end). `u`: their transformed weights, a panel `u_step` floats
- * after the one before. */
-static void multiply_channels(const winograd_job *job, const float *u, int64_t u_step, int64_t point,
+/* Transformed weights of some panels of filters at one point. */
+typedef struct point_weights {
+    const float *u;
+    int64_t step;      /* floats from one panel to the next */
+    bool far;          /* no near cache may hold them */
+    const float *next; /* those that are read after them; NULL: there are none */
+} point_weights;
+
+/* The products at one point of some panels of filters and of channels [first, end). */
+static void multiply_channels(const winograd_job *job, const point_weights *weights, int64_t point,
                               int64_t panel, int64_t count, int64_t first, int64_t end) {
     const winograd *shape = job->shape;
-    for (int64_t from = first; from < end; from += RT_BLOCK_DEPTH) {
+    const int64_t all = end - first, parts = (all + MOST_DEPTH - 1) / MOST_DEPTH;
+    for (int64_t part = 0; part < parts; part++) {
+        const int64_t from = all * part / parts, after = all * (part + 1) / parts;
         rt_tiles tiles = {.rows = job->count,
                           .columns = count * RT_PANEL,
-                          .depth = end - from < RT_BLOCK_DEPTH ? end - from : RT_BLOCK_DEPTH,
-                          .a = job->v + point * shape->v_point + from,
+                          .depth = after - from,
+                          .a = job->v + point * shape->v_point + first + from,
                           .a_row = shape->depth,
                           .a_depth = 1,
-                          .panels = u + (from - first) * RT_PANEL,
-                          .panel_step = u_step,
+                          .panels = weights->u + from * RT_PANEL,
+                          .panel_step = weights->step,
+                          .far = weights->far && part == 0,
+                          .next = after < all ? weights->u + after * RT_PANEL : weights->next,
                           .c = job->m + point * shape->m_point + panel * RT_PANEL - job->first_filter,
                           .c_row = row_of_m(shape),
-                          .add = from > 0,
+                          .add = first + from > 0,
                           .fused = true};
         rt_tiles_run(&tiles);
     }
+}
+
+/* Those of a group of panels that begins at `u`, a point `step` floats after the one before. */
+static point_weights weights_at(const winograd *shape, const float *u, int64_t step, int64_t point) {
+    return (point_weights){.u = u + point * step,
+                           .step = shape->channels * RT_PANEL,
+                           .far = true,
+                           .next = point + 1 < shape->points ? u + (point + 1) * step : NULL};
 }
 
 /* Panels of the right side: of filters, or, in a row-major image, of tiles. */
@@ -271,8 +293,8 @@ static void multiply_member(void *context, int member, int members) {
             continue;
         }
         const float *u = job->u + u_offset(shape, panel, &step);
-        multiply_channels(job, u + point * step, shape->channels * RT_PANEL, point, panel, some, 0,
-                          shape->channels);
+        const point_weights weights = weights_at(shape, u, step, point);
+        multiply_channels(job, &weights, point, panel, some, 0, shape->channels);
     }
 }
 
@@ -287,8 +309,9 @@ static void transform_and_multiply(const winograd_job *job, float *own, int64_t 
             rt_winograd_transform(shape, shape->dtype,
                                   job->weights + ((panel + p) * width + first * RT_PANEL) * shape->element,
                                   pairs(shape), some, own + p * some, step);
-        for (int64_t point = 0; point < shape->points; point++)
-            multiply_channels(job, own + point * step, some, point, panel, count, first, end);
+        for (int64_t point = 0; point < shape->points; point++) /* they are in a cache */
+            multiply_channels(job, &(point_weights){.u = own + point * step, .step = some}, point, panel,
+                              count, first, end);
     }
 }
 
@@ -317,9 +340,10 @@ static void run_group(const winograd_job *all, int member, int64_t group, int64_
     if (job.count == 0) return;
     if (shape->transforms)
         transform_and_multiply(&job, all->own + member * shape->points * own_point(shape), panel, count);
-    for (int64_t point = 0; point < shape->points && !shape->transforms; point++)
-        multiply_channels(&job, u + point * step, shape->channels * RT_PANEL, point, panel, count, 0,
-                          shape->channels);
+    for (int64_t point = 0; point < shape->points && !shape->transforms; point++) {
+        const point_weights weights = weights_at(shape, u, step, point);
+        multiply_channels(&job, &weights, point, panel, count, 0, shape->channels);
+    }
     leave_tiles(&job, 0, job.count);
 }
 
