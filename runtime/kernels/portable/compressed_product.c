@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compressed_product.c: MatMul and Gemm of a few rows in float with a constant right matrix in codes of 28 bits (float_codes.h), where
+/* compressed_product.c: MatMul and Gemm of one row in float with a constant right matrix in codes of 28 bits (float_codes.h), where
  * "ouro.weights_bits" asks for them (passes/layout/compress_weights.c).
  *
- * The results are those of packed_product.c, to the last bit: weights are what they were, and sums are added in the same order. One
- * row reads codes into registers. Of several, some panels become floats, a part of the depth at a time, which tiles then walk.
+ * The results are those of packed_product.c, to the last bit: weights are what they were, and sums are added in the same order. More rows
+ * than one are faster in floats on every machine that was measured: there arithmetic waits for the codes, and not for memory.
  */
 #include "runtime/kernels/portable/cost.h"
-#include "runtime/kernels/portable/fixed_tiles.h"
 #include "runtime/kernels/portable/float_codes.h"
 #include "runtime/kernels/portable/packed_product.h"
 #include <string.h>
 
 enum {
-    MOST_ROWS = 8,     /* of more, arithmetic takes as long as memory */
-    BLOCK_PANELS = 2,  /* that become floats at a time, and of their depth: */
-    BLOCK_DEPTH = 128, /* a multiple of RT_CODE_DEPTH */
+    BLOCK_DEPTH = 128, /* of weights that become floats at a time: a multiple of RT_CODE_DEPTH */
     /* After the codes: tells these weights from those that other kernels pack. */
     MARK_BYTES = RT_ALIGNMENT
 };
@@ -22,8 +19,7 @@ enum {
 static bool read_product(const op_call *call, rt_packed_product *product) {
     return op_attribute_integer(&call->attributes, "ouro.weights_bits", 0) == RT_CODE_BITS &&
            rt_packed_product_read(call, product) && product->dtype == OP_FLOAT &&
-           product->stored == OP_FLOAT && product->alpha == 1 && product->rows >= 1 &&
-           product->rows <= MOST_ROWS;
+           product->stored == OP_FLOAT && product->alpha == 1 && product->rows == 1;
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
@@ -45,8 +41,6 @@ static rt_code_matrix matrix_of(const rt_packed_product *product, const void *da
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
     rt_packed_product product;
     if (!read_product(call, &product) || !rt_packed_product_wanted(call, environment, &product)) return false;
-    /* Processors with tiles of bytes read floats from memory in less time than codes become floats: 0.5 to 0.75, where one row is at least as fast by codes. */
-    if (product.rows > 1 && rt_fixed_wanted()) return false;
     *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
     preference->inputs[1] = OP_LAYOUT_PACKED;
     const rt_code_matrix matrix = matrix_of(&product, call->inputs[1].data);
@@ -110,54 +104,20 @@ typedef struct job {
     float *y;
 } job;
 
-/* Columns [first, end) of one row, `first` at the beginning of a panel. */
-static void run_row(const job *j, int64_t first, int64_t end) {
-    const int64_t whole = (end - first) / RT_PANEL, rest = (end - first) % RT_PANEL;
-    rt_codes_row(&j->codes, j->x, first / RT_PANEL, whole, j->y + first);
-    if (rest) {
-        float last[RT_PANEL];
-        rt_codes_row(&j->codes, j->x, first / RT_PANEL + whole, 1, last);
-        memcpy(j->y + end - rest, last, (size_t)rest * sizeof *last);
-    }
-}
-
-/* The same of all rows. */
-static void run_rows(const job *j, int64_t first, int64_t end) {
-    _Alignas(RT_ALIGNMENT) float weights[BLOCK_PANELS * BLOCK_DEPTH * RT_PANEL];
-    const int64_t all = j->product->depth;
-    for (int64_t column = first; column < end; column += BLOCK_PANELS * RT_PANEL) {
-        const int64_t columns =
-            end - column < BLOCK_PANELS * RT_PANEL ? end - column : BLOCK_PANELS * RT_PANEL;
-        for (int64_t from = 0; from < all; from += BLOCK_DEPTH) {
-            const int64_t depth = all - from < BLOCK_DEPTH ? all - from : BLOCK_DEPTH;
-            for (int64_t done = 0; done < columns; done += RT_PANEL)
-                rt_codes_decode(&j->codes, (column + done) / RT_PANEL, from, depth, weights + done * depth);
-            rt_tiles_run(&(rt_tiles){.rows = j->product->rows,
-                                     .columns = columns,
-                                     .depth = depth,
-                                     .a = j->x + from,
-                                     .a_row = all,
-                                     .a_depth = 1,
-                                     .stored = OP_FLOAT,
-                                     .panels = weights,
-                                     .c = j->y + column,
-                                     .c_row = j->product->columns,
-                                     .add = from > 0,
-                                     .fused = true});
-        }
-    }
-}
-
-/* Of so few rows the columns are shared out: each thread reads weights that no other one does. */
+/* The columns are shared out: each thread reads weights that no other one does. */
 static void run_member(void *context, int member, int members) {
     const job *j = context;
     const rt_packed_part part = rt_packed_product_part(j->product, member, members);
     if (part.first >= part.end) return;
-    if (j->product->rows == 1) run_row(j, part.first, part.end);
-    else run_rows(j, part.first, part.end);
-    for (int64_t row = 0; row < j->product->rows; row++)
-        rt_packed_product_finish(j->product, j->bias, part.first, part.end - part.first,
-                                 j->y + row * j->product->columns + part.first);
+    const int64_t first = part.first / RT_PANEL, columns = part.end - part.first, whole = columns / RT_PANEL,
+                  rest = columns % RT_PANEL;
+    rt_codes_row(&j->codes, j->x, first, whole, j->y + part.first);
+    if (rest) {
+        float last[RT_PANEL];
+        rt_codes_row(&j->codes, j->x, first + whole, 1, last);
+        memcpy(j->y + part.end - rest, last, (size_t)rest * sizeof *last);
+    }
+    rt_packed_product_finish(j->product, j->bias, part.first, columns, j->y + part.first);
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
@@ -171,7 +131,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
              .x = inputs[0].data,
              .bias = product->bias != RT_BIAS_NONE ? inputs[2].data : NULL,
              .y = outputs[0].data};
-    const double work = (double)product->rows * (double)product->depth * (double)product->columns;
+    const double work = (double)product->depth * (double)product->columns;
     rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, run_member, &j);
     return BASE_OK;
 }
@@ -181,7 +141,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     compressed *state = BASE_NEW(arena, compressed);
     if (!state) return base_fail_memory(report);
     if (!accepts(call, environment) || !read_product(call, &state->product))
-        return base_fail(report, BASE_INVALID, "this is no product of a few rows with weights in codes");
+        return base_fail(report, BASE_INVALID, "this is no product of one row with weights in codes");
     state->bytes = call->inputs[1].type.packed_bytes - MARK_BYTES;
     prepared->state = state;
     prepared->run = run;
