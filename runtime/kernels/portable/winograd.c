@@ -363,21 +363,25 @@ static void group_member(void *context, int member, int members) {
     }
 }
 
-/* Tiles are shared out in parts, one for each thread of the plan: what a thread enters it multiplies itself, while that lies in its own
- * cache, and none waits for another. A part has the same place in V in all blocks, as a thread may be a block ahead. Each reads all
- * transformed weights. */
+/* Each thread of the plan has tiles of its own that follow one another, as it has points of other convolutions: what lies between two of
+ * them stays in its cache, and only the edges go from core to core. What a thread enters it multiplies itself, some tiles at a time, in its
+ * part of V, and none waits for another. Each reads all transformed weights. */
 static void tiles_member(void *context, int member, int members) {
     winograd_job job = *(const winograd_job *)context;
     const winograd *shape = job.shape;
-    for (; job.first < shape->tiles; job.first += shape->tiles_each) {
-        job.count = block_tiles(&job);
-        for (int part = member; part < shape->threads; part += members) {
-            const int64_t first = part * part_tiles(shape), rest = job.count - first;
-            if (rest <= 0) break;
-            const int64_t end = first + (rest < part_tiles(shape) ? rest : part_tiles(shape));
-            enter_tiles(&job, first, end);
+    for (int part = member; part < shape->threads; part += members) {
+        const int64_t begin = shape->tiles * part / shape->threads,
+                      own = shape->tiles * (part + 1) / shape->threads - begin,
+                      place = shape->tiles_each * part / shape->threads,
+                      most = shape->tiles_each * (part + 1) / shape->threads - place,
+                      turns = (own + most - 1) / most;
+        for (int64_t turn = 0; turn < turns; turn++) {
+            const int64_t from = own * turn / turns, end = place + own * (turn + 1) / turns - from;
+            job.first = begin + from - place;
+            job.count = end;
+            enter_tiles(&job, place, end);
             for (int64_t group = 0; group < groups_of(shape); group++)
-                run_group(&job, member, group, first, end);
+                run_group(&job, member, group, place, end);
         }
     }
 }
