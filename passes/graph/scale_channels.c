@@ -38,10 +38,8 @@ static double number_at(const ir_value *value, int64_t channel) {
         return (double)((const float *)data)[channel];
     case OP_DOUBLE:
         return ((const double *)data)[channel];
-    case OP_FLOAT16:
-        return (double)base_float_from_half(((const uint16_t *)data)[channel]);
     default:
-        return (double)base_float_from_bfloat16(((const uint16_t *)data)[channel]);
+        return (double)pass_widen(value->type.dtype, ((const uint16_t *)data)[channel]);
     }
 }
 

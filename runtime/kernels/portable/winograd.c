@@ -235,8 +235,7 @@ static void multiply_rows(const winograd_job *job, const float *u, int64_t point
 typedef struct point_weights {
     const float *u;
     int64_t step;      /* floats from one panel to the next */
-    bool far;          /* no near cache may hold them */
-    const float *next; /* those that are read after them; NULL: there are none */
+    const float *next; /* those that are read after them; NULL: there are none, or they are in a cache */
 } point_weights;
 
 /* The products at one point of some panels of filters and of channels [first, end). */
@@ -254,7 +253,7 @@ static void multiply_channels(const winograd_job *job, const point_weights *weig
                           .a_depth = 1,
                           .panels = weights->u + from * RT_PANEL,
                           .panel_step = weights->step,
-                          .far = weights->far && part == 0,
+                          .far = !shape->transforms && part == 0, /* what was just transformed is near */
                           .next = after < all ? weights->u + after * RT_PANEL : weights->next,
                           .c = job->m + point * shape->m_point + panel * RT_PANEL - job->first_filter,
                           .c_row = row_of_m(shape),
@@ -268,7 +267,6 @@ static void multiply_channels(const winograd_job *job, const point_weights *weig
 static point_weights weights_at(const winograd *shape, const float *u, int64_t step, int64_t point) {
     return (point_weights){.u = u + point * step,
                            .step = shape->channels * RT_PANEL,
-                           .far = true,
                            .next = point + 1 < shape->points ? u + (point + 1) * step : NULL};
 }
 
@@ -309,7 +307,7 @@ static void transform_and_multiply(const winograd_job *job, float *own, int64_t 
             rt_winograd_transform(shape, shape->dtype,
                                   job->weights + ((panel + p) * width + first * RT_PANEL) * shape->element,
                                   pairs(shape), some, own + p * some, step);
-        for (int64_t point = 0; point < shape->points; point++) /* they are in a cache */
+        for (int64_t point = 0; point < shape->points; point++)
             multiply_channels(job, &(point_weights){.u = own + point * step, .step = some}, point, panel,
                               count, first, end);
     }
@@ -378,7 +376,6 @@ static void tiles_member(void *context, int member, int members) {
         for (int64_t turn = 0; turn < turns; turn++) {
             const int64_t from = own * turn / turns, end = place + own * (turn + 1) / turns - from;
             job.first = begin + from - place;
-            job.count = end;
             enter_tiles(&job, place, end);
             for (int64_t group = 0; group < groups_of(shape); group++)
                 run_group(&job, member, group, place, end);

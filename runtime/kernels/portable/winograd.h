@@ -102,12 +102,6 @@ static inline size_t scratch_before(const winograd *shape) {
     return (size_t)round_up((int64_t)bytes, RT_ALIGNMENT);
 }
 
-/* Tiles of a block that one thread computes by itself, at most: all of them, where threads do not share them out. */
-static inline int64_t part_tiles(const winograd *shape) {
-    const int64_t parts = shape->shared ? shape->threads : 1;
-    return (shape->tiles_each + parts - 1) / parts;
-}
-
 /* Of V and of all M. */
 static inline size_t block_bytes(const winograd *shape) {
     const int64_t parts = shape->grouped ? shape->threads : 1;

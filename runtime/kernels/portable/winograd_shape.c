@@ -13,6 +13,12 @@ enum {
         64 /* of a block of several small images, at least, if there are so many: U is read for each block */
 };
 
+/* Tiles of a block that one thread computes by itself, at most: all of them, where threads do not share them out. */
+static int64_t part_tiles(const winograd *shape) {
+    const int64_t parts = shape->shared ? shape->threads : 1;
+    return (shape->tiles_each + parts - 1) / parts;
+}
+
 static void set_tiles(winograd *shape, int64_t tiles) {
     shape->tiles_each = is_row_major(shape)   ? round_up(tiles, RT_PANEL)
                         : tiles < LEAST_TILES ? LEAST_TILES
