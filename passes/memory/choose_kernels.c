@@ -47,6 +47,8 @@ enum {
 
 /* A kernel that makes the arena larger takes at most this part of the time of one that does not. */
 static const double NOTABLY = 0.9;
+/* A kernel that makes constants larger, at most this part. */
+static const double WORTH = 0.965;
 
 /* One kernel for one application. */
 typedef struct candidate {
@@ -84,6 +86,8 @@ typedef struct chooser {
     base_arena arena;  /* of one node */
     size_t *free;      /* by node id: bytes that its step leaves under the limit, its own scratch included */
     size_t growth;     /* of the arena, up to the limit */
+    size_t wanted;     /* of that, by the application that makes it largest */
+    size_t grown;      /* of that, what is taken anyhow: free for all others */
     size_t limit;      /* of the arena */
     size_t least;      /* of the arena: bytes that are live at the peak without choices */
     size_t without;    /* what the planner's arena takes without choices; 0: not known yet */
@@ -221,7 +225,13 @@ static size_t open_scratch(const chooser *c, const op_call *call) {
     return bytes > least ? bytes : least;
 }
 
-/* What `kernel` would take in the node's step: the arena grows only where that makes the kernel notably faster. */
+/* Bytes that the node's step has for scratch without making the arena larger than it is anyhow. */
+static size_t free_of_cost(const chooser *c, const ir_node *node) {
+    const size_t most = c->free[node->id.index], unused = c->growth - c->grown;
+    return most > unused ? most - unused : 0;
+}
+
+/* What `kernel` would take in the node's step: the arena grows only where that makes the kernel notably faster, or where it has to grow for another one. */
 static bool estimate(const chooser *c, const ir_node *node, const rt_kernel *kernel, const op_call *call,
                      bool open, rt_cost *cost) {
     const rt_environment *environment = &c->context->options->environment;
@@ -231,7 +241,7 @@ static bool estimate(const chooser *c, const ir_node *node, const rt_kernel *ker
         if (cost->settles) cost->blocks = 0;
         return true;
     }
-    const size_t most = c->free[node->id.index], within = most > c->growth ? most - c->growth : 0;
+    const size_t most = c->free[node->id.index], within = free_of_cost(c, node);
     rt_cost larger;
     const bool fits = kernel->estimate(call, environment, within, cost);
     if (!kernel->estimate(call, environment, most, &larger)) return fits;
@@ -355,6 +365,7 @@ static void try_kernels(chooser *c, ir_node *node, const rt_kernel *now, const o
         if (!open && !base_size_align(tried.cost.scratch_bytes, RT_ALIGNMENT, &tried.scratch)) continue;
         tried.step = tried.more =
             tried.cost.packed_bytes > now_bytes ? tried.cost.packed_bytes - now_bytes : 0;
+        if (tried.more && tried.cost.seconds > WORTH * before) continue;
         tried.gain = (before - tried.cost.seconds) * tried.runs;
         if (tried.cost.seconds < fastest->cost.seconds) *fastest = tried;
         if (!smallest->node || tried.more < smallest->more) *smallest = tried;
@@ -395,6 +406,23 @@ static void consider(chooser *c, ir_node *node) {
         }
     }
     c->list[c->count++] = fastest;
+    const size_t least = free_of_cost(c, node), grows = fastest.scratch > least ? fastest.scratch - least : 0;
+    if (!open && grows > c->wanted) c->wanted = grows;
+}
+
+/* All nodes; once more where some make the arena larger: then others may take as much. */
+static void consider_all(chooser *c) {
+    const ir_module *module = c->context->module;
+    for (unsigned again = 0; again < 2; again++) {
+        c->count = 0;
+        c->wanted = 0;
+        for (size_t n = 1; n < module->node_count; n++) {
+            if (module->nodes[n]) consider(c, module->nodes[n]);
+            base_arena_free(&c->arena);
+        }
+        if (!c->wanted) return;
+        c->grown = c->wanted < c->growth ? c->wanted : c->growth;
+    }
 }
 
 /* ---- a choice carried out ------------------------------------------------------------------------------- */
@@ -701,10 +729,7 @@ base_status pass_choose_kernels(pass_context *context) {
         return base_fail_memory(context->report);
     c.growth = c.limit > c.least ? c.limit - c.least : 0;
     base_arena_init(&c.arena, context->scratch->allocator);
-    for (size_t n = 1; n < node_count; n++) {
-        if (module->nodes[n]) consider(&c, module->nodes[n]);
-        base_arena_free(&c.arena);
-    }
+    consider_all(&c);
     base_status status = c.count ? choose_within(&c) : BASE_OK;
     if (status == BASE_OK) status = carry_out_all(&c);
     base_arena_free(&c.arena);

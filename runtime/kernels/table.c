@@ -82,6 +82,8 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
     /* Chosen by what it costs. */
     if (index == 1 && code == OP_MATMUL) return OP_CHOSEN(MATMUL, &rt_kernel_fixed_product);
     if (index == 1 && code == OP_GEMM) return OP_CHOSEN(GEMM, &rt_kernel_fixed_product);
+    if (index == 2 && code == OP_MATMUL) return OP_CHOSEN(MATMUL, &rt_kernel_strassen_product);
+    if (index == 2 && code == OP_GEMM) return OP_CHOSEN(GEMM, &rt_kernel_strassen_product);
     if (code != OP_CONV) return NULL;
     return index == 1   ? OP_CHOSEN(CONV, &rt_kernel_winograd)
            : index == 2 ? OP_CHOSEN(CONV, &rt_kernel_winograd_transforming)

@@ -78,6 +78,16 @@ double rt_window_seconds(const rt_window_work *work, const rt_environment *envir
 /* Whether the weights of such a product, so many bytes, are more than a near cache holds. */
 bool rt_fixed_weights_are_far(double bytes);
 
+/* What a product in seven products of halves does (strassen_product.c). */
+typedef struct rt_strassen_work {
+    double rows, depth, columns;
+    double parts;        /* of the depth */
+    double passes;       /* of a thread over all weights */
+    double weight_bytes; /* which each pass reads */
+    bool shared;         /* threads share out rows: each reads all weights */
+} rt_strassen_work;
+double rt_strassen_seconds(const rt_strassen_work *work, const rt_environment *environment);
+
 /* What it takes to read weights that come from memory in each run. */
 double rt_distant_seconds(double bytes, const rt_environment *environment);
 

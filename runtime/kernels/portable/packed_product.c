@@ -341,8 +341,7 @@ typedef struct block {
     const void *next; /* the panels of the block after it; NULL: there is none */
 } block;
 
-/* Tiles add what is one number a column, and limit sums, while they hold them. */
-static bool is_finished_by_tiles(const rt_packed_product *product, float *low, float *high) {
+bool rt_packed_product_tiles_finish(const rt_packed_product *product, float *low, float *high) {
     return product->stored != OP_INT16 &&
            (product->bias == RT_BIAS_NONE || (product->bias == RT_BIAS_COLUMNS && product->beta == 1)) &&
            rt_activation_limits(&product->activation, low, high);
@@ -367,7 +366,7 @@ static void run_block(const packed_job *job, const block *b, int64_t row, int64_
                       .c_row = product->columns,
                       .add = b->from > 0,
                       .fused = true};
-    const bool finished = is_finished_by_tiles(product, &tiles.low, &tiles.high);
+    const bool finished = rt_packed_product_tiles_finish(product, &tiles.low, &tiles.high);
     if (last && finished) {
         tiles.bias = job->bias ? job->bias + b->column : NULL;
         tiles.limited = product->activation.kind != RT_ACTIVATION_NONE;

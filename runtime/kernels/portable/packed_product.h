@@ -28,6 +28,9 @@ bool rt_packed_product_wanted(const op_call *call, const rt_environment *environ
 void rt_packed_product_finish(const rt_packed_product *product, const float *bias, int64_t column,
                               int64_t columns, float *y);
 
+/* Whether tiles (rt_tiles) do all of that while they hold sums: they add what is one number a column, and limit sums to [low, high]. */
+bool rt_packed_product_tiles_finish(const rt_packed_product *product, float *low, float *high);
+
 /* What one of several threads does: rows [row, row + rows), columns [first, end), which begin at the beginning of a panel. */
 typedef struct rt_packed_part {
     int64_t row, rows, first, end;

@@ -26,6 +26,17 @@ static inline size_t rt_block_bytes(int64_t depth, int64_t columns) {
     return (wide + RT_PANEL - 1) / RT_PANEL * RT_PANEL * deep * sizeof(float);
 }
 
+/* A second product of the same extents, whose sums go on from those of the first: once that one's are stored, C (+)= these + V + A B. */
+typedef struct rt_tiles_then {
+    const float *a; /* the depth side by side */
+    int64_t a_row;
+    const void *panels; /* of floats, as far apart as those of the first */
+    const float *more;  /* V, whose rows lie as those of the first result; NULL: none */
+    float *c;
+    int64_t c_row;
+    bool add; /* to what C holds */
+} rt_tiles_then;
+
 /* C (+)= A B for one block: panels[p][k][RT_PANEL] hold B. Strides are in elements. */
 typedef struct rt_tiles {
     int64_t rows, columns, depth;
@@ -41,12 +52,17 @@ typedef struct rt_tiles {
      * nothing is known. Both tell what memory to ask for ahead. */
     bool far;
     const void *next;
+    /* Memory of the extents of C, in which rows lie `later_row` apart, that is written soon after these products: asked for ahead. NULL: none. */
+    float *later;
+    int64_t later_row;
     bool add; /* to what C holds; otherwise C is overwritten */
     /* What is left to do with sums: a number for each column is added, NULL: none; and, if `limited`, they are limited to [low, high]. A
      * number that is none stays one. */
     const float *bias;
     bool limited;
     float low, high;
+    /* NULL: none. Then that one's result has the bias and the limits, panels are those of floats, and the depth of A lies side by side. */
+    const rt_tiles_then *then;
     /* Each multiplication and addition may be rounded once: faster; results depend on the machine. */
     bool fused;
 } rt_tiles;

@@ -263,10 +263,37 @@ RT_CLONES static void finish(const rt_tiles *tiles) {
     }
 }
 
+/* The two products of rt_tiles.then, one by one. */
+static void run_both(const rt_tiles *tiles) {
+    const rt_tiles_then *then = tiles->then;
+    rt_tiles first = *tiles, second = *tiles;
+    first.then = second.then = NULL;
+    first.bias = NULL;
+    first.limited = false;
+    rt_tiles_run(&first);
+    for (int64_t i = 0; i < tiles->rows; i++) {
+        const float *sums = tiles->c + i * tiles->c_row;
+        float *c = then->c + i * then->c_row;
+        for (int64_t j = 0; j < tiles->columns; j++)
+            c[j] = (then->add ? c[j] : 0) + (then->more ? sums[j] + then->more[i * tiles->c_row + j] : sums[j]);
+    }
+    second.a = then->a;
+    second.a_row = then->a_row;
+    second.panels = then->panels;
+    second.c = then->c;
+    second.c_row = then->c_row;
+    second.add = true;
+    rt_tiles_run(&second);
+}
+
 void rt_tiles_run(const rt_tiles *tiles) {
     const bool narrow = tiles->stored != OP_NONE && tiles->stored != OP_FLOAT;
     if ((tiles->fused || narrow) && rt_wide_tiles_here()) {
         rt_wide_tiles_run(tiles);
+        return;
+    }
+    if (tiles->then) {
+        run_both(tiles);
         return;
     }
     run_block(&(block){.rows = tiles->rows,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
 #define AVX512 __attribute__((target("avx512f")))
 #define INLINE static inline __attribute__((always_inline))
 
@@ -27,10 +28,17 @@ typedef struct wide_tile {
     const float *a;
     const char *panels;
     float *c;
+    uintptr_t later;   /* what is written soon; 0: nothing */
+    int64_t later_row; /* bytes from one row of it to the next */
     const float *bias; /* NULL: none */
     float low, high;
     __mmask16 last; /* the columns of the last panel that there are */
     bool add;
+    const rt_tiles_then *then; /* NULL: nothing; with what it has here: */
+    const float *then_a;
+    float *then_c;
+    int64_t then_panels; /* bytes from the panels of the first product to those of the second */
+    const float *more;
 } wide_tile;
 
 /* The vector at an element of a panel. */
@@ -39,6 +47,24 @@ AVX512 INLINE __m512 load(op_dtype stored, const char *at) {
            : stored == OP_BFLOAT16 ? RT_LOAD_BRAIN_16(, at)
            : stored == OP_INT16    ? RT_LOAD_SHORT_16(, at)
                                    : _mm512_loadu_ps((const float *)(const void *)at);
+}
+
+/* Asks for what is written soon: as many lines as these sums go to. */
+INLINE void ask_later(const wide_tile *t, int rows, int panels) {
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < panels; v++)
+            __builtin_prefetch((const void *)(t->later + (uintptr_t)(r * t->later_row + v * RT_ALIGNMENT)), 1, 3);
+}
+
+/* Adds what is there to sums. */
+AVX512 INLINE void add_all(const float *from, int64_t row, __mmask16 last, int rows, int panels,
+                           __m512 (*sums)[MOST_PANELS]) {
+    _Pragma("GCC unroll 14") for (int r = 0; r < rows; r++) {
+        _Pragma("GCC unroll 8") for (int v = 0; v < panels; v++) {
+            const __mmask16 there = v == panels - 1 ? last : (__mmask16)0xffff;
+            sums[r][v] = _mm512_add_ps(sums[r][v], _mm512_maskz_loadu_ps(there, from + r * row + v * RT_PANEL));
+        }
+    }
 }
 
 /* Sums begin with what is there, or with zeros, while the memory that they go to is asked for. */
@@ -77,10 +103,8 @@ AVX512 INLINE void finish(const wide_tile *t, int rows, int panels, __m512 (*sum
     }
 }
 
-AVX512 INLINE void store(const wide_tile *t, int rows, int panels, __m512 (*sums)[MOST_PANELS]) {
-    float *c = t->c;
-    const __mmask16 last = t->last;
-    const int64_t c_row = t->c_row;
+AVX512 INLINE void store(float *c, int64_t c_row, __mmask16 last, int rows, int panels,
+                         __m512 (*sums)[MOST_PANELS]) {
     _Pragma("GCC unroll 14") for (int r = 0; r < rows; r++) {
         float *row = c + r % 3 * c_row;
         _Pragma("GCC unroll 8") for (int v = 0; v + 1 < panels; v++)
@@ -112,17 +136,16 @@ INLINE void ask_ahead(uintptr_t from, int panels, int64_t step, int64_t bytes) {
     }
 }
 
-AVX512 INLINE void make(const wide_tile *t, op_dtype stored, int rows, int panels) {
+/* Sums of the whole depth. */
+AVX512 INLINE void add_depth(const wide_tile *t, op_dtype stored, int rows, int panels, const float *left,
+                             int64_t a_row, const char *panel, __m512 (*sums)[MOST_PANELS]) {
     enum { ADDRESSES = (MOST_ROWS + 2) / 3 };
     const int64_t each = stored == OP_FLOAT ? sizeof(float) : sizeof(uint16_t), step = t->panel_step * each,
-                  a_row = t->a_row, ahead = t->ahead, depth = t->depth;
+                  ahead = t->ahead, depth = t->depth;
     const int addresses = (rows + 2) / 3;
     const bool asks = panels <= 2 && ahead != 0;
-    const char *panel = t->panels;
     const float *a[ADDRESSES];
-    __m512 sums[MOST_ROWS][MOST_PANELS];
-    begin(t, rows, panels, sums);
-    _Pragma("GCC unroll 5") for (int i = 0; i < addresses; i++) a[i] = t->a + 3 * i * a_row;
+    _Pragma("GCC unroll 5") for (int i = 0; i < addresses; i++) a[i] = left + 3 * i * a_row;
     const char *const end = panel + depth / STEPS * STEPS * RT_PANEL * each;
     const int64_t stretch = t->stretch * STEPS * RT_PANEL * each;
     while (panel < end) {
@@ -139,8 +162,31 @@ AVX512 INLINE void make(const wide_tile *t, op_dtype stored, int rows, int panel
         } while (panel < stop);
     }
     if (depth % STEPS) add_products(stored, rows, panels, a, a_row, panel, step, 0, sums);
+}
+
+AVX512 INLINE void make(const wide_tile *t, op_dtype stored, int rows, int panels) {
+    __m512 sums[MOST_ROWS][MOST_PANELS];
+    if (t->later) ask_later(t, rows, panels);
+    begin(t, rows, panels, sums);
+    add_depth(t, stored, rows, panels, t->a, t->a_row, t->panels, sums);
     finish(t, rows, panels, sums);
-    store(t, rows, panels, sums);
+    store(t->c, t->c_row, t->last, rows, panels, sums);
+}
+
+/* The same, and then what rt_tiles_then says. */
+AVX512 INLINE void make_both(const wide_tile *t, int rows, int panels) {
+    const rt_tiles_then *then = t->then;
+    __m512 sums[MOST_ROWS][MOST_PANELS];
+    if (t->later) ask_later(t, rows, panels);
+    begin(t, rows, panels, sums);
+    add_depth(t, OP_FLOAT, rows, panels, t->a, t->a_row, t->panels, sums);
+    store(t->c, t->c_row, t->last, rows, panels, sums);
+    if (t->more) add_all(t->more, t->c_row, t->last, rows, panels, sums);
+    add_depth(t, OP_FLOAT, rows, panels, t->then_a, then->a_row,
+              t->panels + t->then_panels, sums);
+    if (then->add) add_all(t->then_c, then->c_row, t->last, rows, panels, sums);
+    finish(t, rows, panels, sums);
+    store(t->then_c, then->c_row, t->last, rows, panels, sums);
 }
 
 typedef void wide_function(const wide_tile *t);
@@ -180,6 +226,27 @@ ALL(floats, OP_FLOAT)
 ALL(halves, OP_FLOAT16)
 ALL(brains, OP_BFLOAT16)
 ALL(shorts, OP_INT16)
+#define BOTH(rows)                                                                                           \
+    AVX512 static void both_##rows##_1(const wide_tile *t) {                                                 \
+        make_both(t, rows, 1);                                                                               \
+    }                                                                                                        \
+    AVX512 static void both_##rows##_2(const wide_tile *t) {                                                 \
+        make_both(t, rows, 2);                                                                               \
+    }
+BOTH(1)
+BOTH(2)
+BOTH(3)
+BOTH(4)
+BOTH(5)
+BOTH(6)
+BOTH(7)
+BOTH(8)
+BOTH(9)
+BOTH(10)
+BOTH(11)
+BOTH(12)
+BOTH(13)
+BOTH(14)
 
 /* For so many rows, those of 1, 2, 4 and 8 panels. */
 enum { WIDTHS = 4 };
@@ -198,7 +265,12 @@ enum { WIDTHS = 4 };
 static wide_function *const tiles_of[4][MOST_ROWS + 1][WIDTHS] = {TABLE(floats), TABLE(halves), TABLE(brains),
                                                                   TABLE(shorts)};
 
-static wide_function *const *tiles_for(op_dtype stored, int64_t rows) {
+static wide_function *const tiles_of_both[MOST_ROWS + 1][WIDTHS] = {
+    {NULL},       ROW(both, 1), ROW(both, 2),  ROW(both, 3),  ROW(both, 4),  ROW(both, 5),  ROW(both, 6), ROW(both, 7),
+    ROW(both, 8), ROW(both, 9), ROW(both, 10), ROW(both, 11), ROW(both, 12), ROW(both, 13), ROW(both, 14)};
+
+static wide_function *const *tiles_for(op_dtype stored, int64_t rows, bool both) {
+    if (both) return tiles_of_both[rows];
     return tiles_of[stored == OP_FLOAT16 ? 1 : stored == OP_BFLOAT16 ? 2 : stored == OP_INT16 ? 3 : 0][rows];
 }
 
@@ -228,7 +300,7 @@ static void set_ahead(const rt_tiles *tiles, wide_tile *t, int64_t pass, int64_t
 /* Some rows over all panels. */
 static void run_rows(const rt_tiles *tiles, wide_tile *t, int64_t rows, int64_t pass, int64_t passes) {
     const int64_t size = is_wide(tiles) ? sizeof(float) : sizeof(uint16_t);
-    wide_function *const *of = tiles_for(tiles->stored, rows);
+    wide_function *const *of = tiles_for(tiles->stored, rows, tiles->then != NULL);
     int width = WIDTHS - 1;
     for (int64_t column = 0; column < tiles->columns;) {
         const int64_t rest = tiles->columns - column, panels = (rest + RT_PANEL - 1) / RT_PANEL;
@@ -237,19 +309,39 @@ static void run_rows(const rt_tiles *tiles, wide_tile *t, int64_t rows, int64_t 
         t->panels = (const char *)tiles->panels + column / RT_PANEL * t->panel_step * size;
         set_ahead(tiles, t, pass, passes, size, column, some);
         t->c = tiles->c + t->row * tiles->c_row + column;
+        t->later = tiles->later ? (uintptr_t)tiles->later + (uintptr_t)(t->row * t->later_row + column * (int64_t)sizeof(float)) : 0;
         t->bias = tiles->bias ? tiles->bias + column : NULL;
+        if (tiles->then) {
+            const rt_tiles_then *then = tiles->then;
+            t->then_c = then->c + t->row * then->c_row + column;
+            t->more = then->more ? then->more + t->row * tiles->c_row + column : NULL;
+        }
         t->last = rt_first_lanes_16(rest - (some - 1) * RT_PANEL);
         of[width](t);
         column += columns;
     }
 }
 
+/* Lines of a set of the nearest cache of data; 0: the processor does not say. */
+static int lines_of_set(void) {
+    enum { AMD_CACHES = 0x8000001D, CACHES = 4, KIND = 0x1F, DATA = 1, WAYS = 22 };
+    /* Asked once: a hypervisor answers slowly. Threads may all ask, and get the same answer. */
+    static _Atomic int known; /* one more than the answer; 0: not yet */
+    if (!known) {
+        unsigned a, b, c, d;
+        const unsigned leaf = __builtin_cpu_is("amd") ? AMD_CACHES : CACHES;
+        const bool said = __get_cpuid_count(leaf, 0, &a, &b, &c, &d) && (a & KIND) == DATA;
+        known = said ? (int)(b >> WAYS) + 2 : 1;
+    }
+    return known - 1;
+}
+
 /* Rows are copied where their depth does not lie side by side, and where they lie so far apart that they meet in one set of a nearest cache
- * of 8 lines a set. From Ice Lake on a set has 12, and the copy takes more time than what it saves. */
+ * of 8 lines a set. Where it has 12 (from Ice Lake and Zen 5 on), the copy takes more time than what it saves. */
 static bool is_copied(const rt_tiles *tiles) {
+    enum { ENOUGH_LINES = 12 };
     if (tiles->a_depth != 1) return true;
-    if (tiles->a_row * (int64_t)sizeof(float) % PAGE != 0) return false;
-    return !(__builtin_cpu_is("intel") && __builtin_cpu_supports("avx512vbmi"));
+    return !tiles->then && tiles->a_row * (int64_t)sizeof(float) % PAGE == 0 && lines_of_set() < ENOUGH_LINES;
 }
 
 static void copy_rows(const rt_tiles *tiles, int64_t row, int64_t rows, float *to) {
@@ -265,18 +357,23 @@ static void copy_rows(const rt_tiles *tiles, int64_t row, int64_t rows, float *t
 static void run_depth(const rt_tiles *tiles) {
     float copied[MOST_ROWS * COPIED_DEPTH];
     const bool copies = is_copied(tiles);
+    const rt_tiles_then *then = tiles->then;
     const int64_t passes = (tiles->rows + MOST_ROWS - 1) / MOST_ROWS;
     wide_tile t = {.depth = tiles->depth,
                    .a_row = copies ? tiles->depth : tiles->a_row,
                    .panel_step = tiles->panel_step ? tiles->panel_step : tiles->depth * RT_PANEL,
                    .c_row = tiles->c_row,
+                   .later_row = tiles->later_row * (int64_t)sizeof(float),
                    .low = tiles->limited ? tiles->low : -INFINITY,
                    .high = tiles->limited ? tiles->high : INFINITY,
-                   .add = tiles->add};
+                   .add = tiles->add,
+                   .then = then,
+                   .then_panels = then ? (const char *)then->panels - (const char *)tiles->panels : 0};
     for (int64_t pass = 0; pass < passes; pass++) {
         const int64_t rows = (tiles->rows - t.row + passes - pass - 1) / (passes - pass);
         if (copies) copy_rows(tiles, t.row, rows, copied);
         t.a = copies ? copied : tiles->a + t.row * tiles->a_row;
+        t.then_a = then ? then->a + t.row * then->a_row : NULL;
         run_rows(tiles, &t, rows, pass, passes);
         t.row += rows;
     }
