@@ -345,6 +345,7 @@ base_status rt_session_make(const plan *of, const ouro_session_options *options,
     session->code.unshared = unshared;
     session->run_seconds = options ? options->run_seconds : 0;
     session->code.environment = (rt_environment){.threads = threads,
+                                                 .constant_bytes = (size_t)of->header->constants_bytes,
                                                  .memory = &session->memory.source,
                                                  .texts = &session->run.texts,
                                                  .portable_only = !of->header->contracts};

@@ -19,6 +19,8 @@ enum {
     MOST_SPAN = 64,   /* of weights; half with three digits */
     /* Columns of a register. They lie far apart: memory is read from front to back in several places, where a processor reads ahead by itself. */
     QUARTERS = 4,
+    AHEAD =
+        2048, /* bytes that are asked for ahead where weights are distant: a processor does so by itself, but for too few */
     LANES = 16,
     MOST_SUMS = 4,   /* registers of results: rows times columns of a quarter */
     MOST_ROWS = 4,   /* that weights are read for together */
@@ -156,6 +158,7 @@ typedef struct columns {
     const float *scales[QUARTERS];
     int64_t bytes, blocks, zero_bytes; /* of a column */
     int64_t beside;
+    bool distant;
 } columns;
 
 /* `count` neighbours of each column, in its quarter of the register: 4; or 2, which stand there twice, or 1, four times. Those that are not
@@ -285,7 +288,19 @@ typedef struct places {
     const float *scales[QUARTERS];
     int64_t next_weights, next_scales; /* to the column beside */
     const int8_t *zeros[2];            /* of columns beside each other: see unpack_zeros; or NULL */
+    bool distant;
 } places;
+
+/* Asks for what is read of `wide` columns of each quarter AHEAD bytes later: most often of the columns after these, sometimes of nothing that there is. */
+INLINE void ask_ahead(const places *of, int wide, int64_t from, int64_t bytes) {
+    _Pragma("GCC unroll 4") for (int q = 0; q < QUARTERS; q++) {
+        _Pragma("GCC unroll 2") for (int v = 0; v < wide; v++) {
+            const uintptr_t at = (uintptr_t)of->weights[q] + (uintptr_t)(v * of->next_weights + from + AHEAD);
+            for (int64_t i = 0; i < bytes; i += RT_DIGITS_WEIGHTS)
+                __builtin_prefetch((const void *)(at + (uintptr_t)i));
+        }
+    }
+}
 
 /* Weights of `pieces` pieces, a group or half of one, from byte `from` on: of each piece the bytes, or their lower halves and the others. */
 WITH_BYTES INLINE void load_weights(const places *of, int64_t from, int pieces, int bits,
@@ -361,12 +376,14 @@ WITH_BYTES INLINE void add_fours(const places *first, const rt_digits_row *rows,
                                  int bits, int digits, int spans, int each, const span_scales *scales,
                                  int64_t four, int64_t end, __m512 totals[MOST_SUMS]) {
     const places of = *first;
+    const int64_t bytes = GROUP * SPANS / spans;
     const int64_t record_size = record_bytes(bits, digits, spans), shift = scales->shift,
                   first_block = four * SPANS >> shift;
     const char *records[MOST_ROWS];
     _Pragma("GCC unroll 4") for (int r = 0; r < count; r++) records[r] =
         (const char *)rows[r].x + four * record_size;
     for (int64_t own = 0; own < end - four; own++) {
+        if (of.distant) ask_ahead(&of, wide, own * bytes, bytes);
         const int64_t block = each == SPANS ? own * SPANS : ((four + own) * SPANS >> shift) - first_block;
         add_four(&of, records, count, wide, bits, digits, spans, each, scales, block, own * parts_of(spans),
                  true, 0, 0, totals);
@@ -431,7 +448,9 @@ WITH_BYTES INLINE void products(const columns *of, const rt_digits_row *rows, in
                       last = (end * SPANS - 1) >> scales->shift,
                       blocks = (last < of->blocks ? last + 1 : of->blocks) - block,
                       odd = bits == 4 ? block % 2 : 0; /* of two that share a byte */
-        places at = {.next_weights = of->beside * of->bytes, .next_scales = of->beside * of->blocks};
+        places at = {.next_weights = of->beside * of->bytes,
+                     .next_scales = of->beside * of->blocks,
+                     .distant = of->distant};
         for (int q = 0; q < QUARTERS; q++) {
             at.weights[q] = of->weights[q] + from;
             at.scales[q] = of->scales[q] + block;
@@ -459,7 +478,8 @@ WITH_BYTES INLINE void all_columns(const rt_digits_form *form, const rt_digits_r
     const int64_t codes = 8 / bits, together = QUARTERS * wide, each = (end - begin) / together;
     columns of = {.bytes = form->block * form->blocks / codes,
                   .blocks = form->blocks,
-                  .zero_bytes = (form->blocks + codes - 1) / codes};
+                  .zero_bytes = (form->blocks + codes - 1) / codes,
+                  .distant = form->distant};
     span_scales scales = {.shift = 0};
     while (GROUP * codes / spans << scales.shift < form->block) scales.shift++;
     scales.count = SPANS >> scales.shift ? SPANS >> scales.shift : 1;

@@ -22,6 +22,7 @@ typedef struct rt_digits_form {
     int bits,
         digits; /* of a weight: 4 or 8; of an element of x: as in rt_digit_product, but for two beside 4 bits */
     int64_t block, blocks; /* of a column: a power of two of weights, at least 16; how many */
+    bool distant;          /* weights come from memory: they are asked for ahead */
 } rt_digits_form;
 
 /* The machine has the instructions, and blocks are large enough. */

@@ -256,11 +256,18 @@ DOTS(levels, 4, 4, true)
 #endif
 
 /* The functions for TOGETHER columns and for one, and the lanes of their groups; after choose_numbers. */
-static void choose_dots(bits_state *s, bool any_machine) {
+static void choose_dots(bits_state *s, bool any_machine, size_t constant_bytes) {
+    enum {
+        CACHED_BYTES = 32 << 20
+    }; /* which the last cache has in most processors that have the instructions */
     s->lanes = LANES;
     const int digits = any_machine ? 3 : s->numbers.digits;
     const bool formed = s->bits == 4 || (s->bits == 8 && digits < 3);
-    s->form = (rt_digits_form){s->bits, digits == 2 && s->bits == 4 ? 3 : digits, s->block, s->blocks};
+    s->form = (rt_digits_form){.bits = s->bits,
+                               .digits = digits == 2 && s->bits == 4 ? 3 : digits,
+                               .block = s->block,
+                               .blocks = s->blocks,
+                               .distant = constant_bytes > CACHED_BYTES};
     if (!formed || s->levelled || s->zeros_real || !rt_digits_run_here(&s->form)) s->form.digits = 0;
     s->alone =
         s->rows == 1 && s->form.digits &&
@@ -793,7 +800,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     s->padded = (s->blocks * s->block_bytes + group - 1) / group * (group * 8 / s->bits);
     s->split_row = (s->padded + RT_DIGITS_TOGETHER - 1) / RT_DIGITS_TOGETHER * RT_DIGITS_TOGETHER;
     choose_numbers(s, &call->attributes, environment->portable_only);
-    choose_dots(s, environment->portable_only);
+    choose_dots(s, environment->portable_only, environment->constant_bytes);
     bool fits = add_rows(s, few, total);
     if (s->dtype != OP_FLOAT) {
         fits = fits && add_floats(s->rows, s->depth, &s->x_bytes, total) &&
