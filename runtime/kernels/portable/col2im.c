@@ -3,7 +3,9 @@
  * threads never write to the same one, and sums are taken in one order. */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/turn.h"
 #include <inttypes.h>
+#include <string.h>
 
 enum { MOST = OP_MAX_RANK };
 
@@ -36,51 +38,175 @@ static int64_t block_of(const image_state *s, int32_t axes, int64_t pixel, int64
     return at;
 }
 
-/* ---- rows of floats ------------------------------------------------------------------------------------- */
+/* ---- rows of floats -------------------------------------------------------------------------------------
+ *
+ * Seen from the first pixel that padding has, pixel q * stride + phase of a row meets those elements of a block whose own place has that phase, of
+ * blocks that follow one another: sums are taken phase by phase, in vectors, and mixed in the end. */
 
-/* The first block whose pixel, of the blocks that are `stride` apart from `shift` on, is not before this one. */
-static int64_t first_block(int64_t pixel, int64_t shift, int64_t stride) {
-    const int64_t apart = pixel - shift;
-    return apart <= 0 ? 0 : (apart + stride - 1) / stride;
+enum {
+    CHUNK = 1024 /* sums that are taken at a time */
+};
+
+/* Some pixels of a row: those of `count` successive q from `first` on, of all phases, one after another. */
+typedef struct row_chunk {
+    int64_t first, count;
+} row_chunk;
+
+/* Adds what the elements of a line of the blocks put on the pixels; `columns` begins at the first element's blocks of this line. */
+RT_CLONES static void add_line(const image_state *s, const float *columns, const row_chunk *chunk,
+                               double *sums) {
+    const int32_t last = s->rank - 1;
+    const int64_t stride = s->strides[last], steps = s->steps[last], dilation = s->dilations[last],
+                  whole = dilation / stride, part = dilation % stride;
+    int64_t place = 0, phase = 0; /* of the element: place * stride + phase */
+    for (int64_t element = 0; element < s->block[last]; element++) {
+        if (element > 0) {
+            const bool more = phase + part >= stride;
+            phase += more ? part - stride : part;
+            place += whole + more;
+        }
+        const int64_t at = chunk->first - place, begin = at < 0 ? -at : 0, rest = steps - at,
+                      count = (rest < chunk->count ? rest : chunk->count) - begin;
+        if (count <= 0) continue;
+        const float *line = columns + element * s->blocks + at + begin;
+        double *sum = sums + phase * chunk->count + begin;
+        RT_VECTOR for (int64_t q = 0; q < count; q++) sum[q] += (double)line[q];
+    }
 }
 
-/* Adds to pixels [begin, end) of a row what lies on them, element by element. */
-RT_CLONES static void add_row(const image_state *s, const float *columns, int64_t row, int64_t begin,
-                              int64_t end, double *sums) {
-    const int32_t last = s->rank - 1;
-    const int64_t width = s->block[last], stride = s->strides[last], steps = s->steps[last];
-    for (int64_t element = 0; element < s->block_size; element++) {
-        const int64_t at = block_of(s, last, row, element / width);
-        if (at < 0) continue;
-        const int64_t shift = element % width * s->dilations[last] - s->pads[last],
-                      from = first_block(begin, shift, stride), beyond = first_block(end, shift, stride),
-                      to = beyond < steps ? beyond : steps;
-        if (from >= to) continue;
-        const float *line = columns + element * s->blocks + at * steps + from;
-        double *sum = sums + (from * stride + shift - begin);
-        if (stride == 1) {
-            RT_VECTOR for (int64_t k = 0; k < to - from; k++) sum[k] += (double)line[k];
-        } else {
-            for (int64_t k = 0; k < to - from; k++) sum[k * stride] += (double)line[k];
+/* The sums of some pixels of a row, line by line of the blocks; `row` counts those of a plane. */
+static void add_row(const image_state *s, const float *columns, int64_t row, const row_chunk *chunk,
+                    double *sums) {
+    const int32_t last = s->rank - 1, axis = last - 1;
+    const int64_t width = s->block[last], lines = s->block_size / width, steps = s->steps[last];
+    if (last == 0) {
+        add_line(s, columns, chunk, sums);
+        return;
+    }
+    /* Along the axis before the last one, block `at` has its element there where `rest` is 0. */
+    const int64_t above = axis > 0 ? row / s->image[axis] : 0, stride = s->strides[axis],
+                  height = s->block[axis], pixel = row - above * s->image[axis] + s->pads[axis],
+                  whole = s->dilations[axis] / stride, part = s->dilations[axis] % stride;
+    for (int64_t plane = 0; plane < lines / height; plane++) {
+        const int64_t before = block_of(s, axis, above, plane);
+        int64_t at = pixel / stride, rest = pixel - at * stride;
+        for (int64_t y = 0; before >= 0 && y < height && at >= 0; y++) {
+            if (rest == 0 && at < s->steps[axis])
+                add_line(s,
+                         columns + (plane * height + y) * width * s->blocks +
+                             (before * s->steps[axis] + at) * steps,
+                         chunk, sums);
+            at -= whole;
+            rest -= part;
+            if (rest >= 0) continue;
+            rest += stride;
+            at--;
         }
     }
 }
 
+/* to[q * stride + phase] = from[phase * pitch + q], plus zero, as a sum that begins with zero has it. */
+RT_CLONES static void mix_phases(const float *from, int64_t pitch, int64_t stride, int64_t count, float *to) {
+    if (stride == 2) {
+        const float *next = from + pitch;
+        RT_VECTOR for (int64_t q = 0; q < count; q++) {
+            to[2 * q] = from[q] + 0.0f;
+            to[2 * q + 1] = next[q] + 0.0f;
+        }
+        return;
+    }
+    if (stride > 1)
+        rt_turn_words((const uint32_t *)(const void *)from, pitch, stride, count, (uint32_t *)(void *)to,
+                      stride);
+    const float *zeros = stride > 1 ? to : from;
+    RT_VECTOR for (int64_t i = 0; i < count * stride; i++) to[i] = zeros[i] + 0.0f;
+}
+
+/* The same of sums, rounded. */
+RT_CLONES static void round_phases(const double *sums, int64_t stride, int64_t count, float *to) {
+    float phases[CHUNK];
+    for (int64_t i = 0; i < count * stride; i++) phases[i] = (float)sums[i];
+    mix_phases(phases, count, stride, count, to);
+}
+
+/* Whether no two elements of blocks meet at a pixel. */
+static bool is_apart(const image_state *s) {
+    for (int32_t i = 0; i < s->rank; i++)
+        if (s->block[i] > 1 && (s->dilations[i] != 1 || s->block[i] > s->strides[i])) return false;
+    return true;
+}
+
+/* Then a row meets one line of the blocks: where the blocks of its first element are; -1: none. */
+static int64_t line_of(const image_state *s, int64_t row) {
+    const int32_t last = s->rank - 1;
+    int64_t element = 0, elements = 1, at = 0, blocks = 1;
+    for (int32_t i = last - 1; i >= 0; i--) {
+        const int64_t above = i > 0 ? row / s->image[i] : 0, pixel = row - above * s->image[i] + s->pads[i],
+                      place = pixel / s->strides[i], own = pixel - place * s->strides[i];
+        if (own >= s->block[i] || place >= s->steps[i]) return -1;
+        element += own * elements;
+        elements *= s->block[i];
+        at += place * blocks;
+        blocks *= s->steps[i];
+        row = above;
+    }
+    return element * s->block[last] * s->blocks + at * s->steps[last];
+}
+
+/* Pixels of a row that meets this line: each has one element, or none. */
+static void place_row(const image_state *s, const float *line, const row_chunk *chunk, float *to) {
+    const int32_t last = s->rank - 1;
+    const int64_t stride = s->strides[last], width = s->block[last], left = s->steps[last] - chunk->first,
+                  count = left < 0              ? 0
+                          : left < chunk->count ? left
+                                                : chunk->count;
+    if (count < chunk->count)
+        memset(to + count * stride, 0, (size_t)((chunk->count - count) * stride) * sizeof *to);
+    if (width == stride) {
+        if (count > 0) mix_phases(line + chunk->first, s->blocks, stride, count, to);
+        return;
+    }
+    float phases[CHUNK] = {0};
+    for (int64_t i = 0; i < width && count > 0; i++)
+        memcpy(phases + i * count, line + i * s->blocks + chunk->first, (size_t)count * sizeof *phases);
+    mix_phases(phases, count, stride, count, to);
+}
+
 /* Rows [begin, end) of all planes. */
 static void gather_rows(void *context, int64_t begin, int64_t end) {
-    enum { CHUNK = 1024 };
     const image_job *job = context;
     const image_state *s = job->state;
-    const int64_t width = s->image[s->rank - 1], rows = s->pixels / width;
+    const int32_t last = s->rank - 1;
+    const int64_t width = s->image[last], rows = s->pixels / width, stride = s->strides[last],
+                  before = s->pads[last], each = CHUNK / stride, start = before / stride,
+                  beyond = (before + width - 1) / stride + 1;
+    const bool apart = is_apart(s);
+    double sums[CHUNK];
+    float mixed[CHUNK];
+    int64_t plane = begin / rows, row = begin % rows;
     for (int64_t i = begin; i < end; i++) {
-        const float *columns = (const float *)job->x + i / rows * s->block_size * s->blocks;
-        for (int64_t from = 0; from < width; from += CHUNK) {
-            const int64_t count = width - from < CHUNK ? width - from : CHUNK;
-            double sums[CHUNK] = {0};
-            float *y = (float *)job->y + i * width + from;
-            add_row(s, columns, i % rows, from, from + count, sums);
-            for (int64_t k = 0; k < count; k++) y[k] = (float)sums[k];
+        const float *columns = (const float *)job->x + plane * s->block_size * s->blocks;
+        const int64_t line = apart ? line_of(s, row) : 0;
+        float *y = (float *)job->y + i * width;
+        for (int64_t first = start; first < beyond && line >= 0; first += each) {
+            const row_chunk chunk = {first, beyond - first < each ? beyond - first : each};
+            const int64_t from = first * stride - before, skip = from < 0 ? -from : 0, left = width - from,
+                          made = chunk.count * stride, count = left < made ? left : made;
+            float *to = skip == 0 && count == made ? y + from : mixed;
+            if (apart) {
+                place_row(s, columns + line, &chunk, to);
+            } else {
+                memset(sums, 0, (size_t)made * sizeof *sums);
+                add_row(s, columns, row, &chunk, sums);
+                round_phases(sums, stride, chunk.count, to);
+            }
+            if (to == mixed) memcpy(y + from + skip, mixed + skip, (size_t)(count - skip) * sizeof *y);
         }
+        if (line < 0) memset(y, 0, (size_t)width * sizeof *y);
+        row++;
+        if (row < rows) continue;
+        row = 0;
+        plane++;
     }
 }
 
@@ -156,7 +282,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     if (status != BASE_OK) return status;
     image_job job = {&state, inputs[0].data, outputs[0].data};
     const int64_t width = state.image[state.rank - 1];
-    if (state.dtype == OP_FLOAT && width > 0)
+    if (state.dtype == OP_FLOAT && width > 0 && state.strides[state.rank - 1] <= CHUNK)
         rt_parallel(prepared->threads, state.planes * (state.pixels / width), width * state.block_size,
                     gather_rows, &job);
     else rt_parallel(prepared->threads, state.planes * state.pixels, 8 * state.block_size, gather, &job);

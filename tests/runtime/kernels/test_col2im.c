@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { ROUNDS = 300, MOST_AXES = 3 };
+enum { ROUNDS = 600, MOST_AXES = 3 };
 
 typedef struct blocks {
     int32_t rank;
@@ -15,7 +15,7 @@ typedef struct blocks {
     int64_t images, channels, columns, rows; /* of the input: [images, rows, columns] */
 } blocks;
 
-/* Along the last axis some images are wider than what is added up at once. */
+/* Along the last axis some images are wider than what is added up at once, and some blocks lie far apart, or as far as they are wide. */
 static bool draw(uint64_t *seed, blocks *b) {
     *b = (blocks){.rank = (int32_t)random_range(seed, 1, 3), .columns = 1};
     b->images = random_range(seed, 1, 2);
@@ -25,7 +25,13 @@ static bool draw(uint64_t *seed, blocks *b) {
         b->image[i] = wide ? random_range(seed, 1020, 2100) : random_range(seed, 1, 9);
         b->block[i] = random_range(seed, 1, 4);
         b->strides[i] = random_range(seed, 1, 3);
-        b->dilations[i] = random_range(seed, 1, 2);
+        b->dilations[i] = random_range(seed, 1, 3);
+        if (i == b->rank - 1 && random_range(seed, 0, 2) == 0) {
+            b->image[i] = wide ? b->image[i] : random_range(seed, 10, 200);
+            b->strides[i] =
+                random_range(seed, 0, 9) == 0 ? random_range(seed, 400, 1200) : random_range(seed, 3, 40);
+            b->block[i] = random_range(seed, 0, 1) ? b->strides[i] : random_range(seed, 1, 20);
+        }
         b->pads[i] = random_range(seed, 0, 3);
         b->pads[i + b->rank] = random_range(seed, 0, 3);
         const int64_t rest =
