@@ -10,6 +10,9 @@
 #include "runtime/kernels/portable/product.h"
 #include <math.h>
 #include <string.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
 
 enum { X, W, OFFSET, BIAS, MASK, MOST_AXES = 4, MOST_CORNERS = 1 << MOST_AXES, PIXELS = 64 };
 
@@ -23,12 +26,14 @@ typedef struct deform_state {
     int64_t depth;  /* of the product: channels of a group times the window */
     int64_t pixels; /* of the result in a part: whole panels, at most PIXELS */
     int64_t parts;
-    bool taps;  /* points are found once for all channels */
+    bool taps;    /* points are found once for all channels */
+    bool squares; /* and in two dimensions, whose corners lie in a square of pixels that are all there */
     bool fused; /* rt_tiles.fused */
 } deform_state;
 
 /* What an element of the window sees at PIXELS pixels of the result: by corner, where in a plane, and how much of it; a corner outside has
- * the weight 0, and is not read. */
+ * the weight 0, and is not read. Of squares only the first corner's place is there: its neighbours in the plane are the others, and where the
+ * point lies beyond an edge, the square is the one at the edge. */
 typedef struct deform_taps {
     int32_t at[MOST_CORNERS][PIXELS];
     float weights[MOST_CORNERS][PIXELS];
@@ -122,23 +127,28 @@ static void find_starts(const deform_state *s, int64_t pixel, int64_t count, def
     }
 }
 
-/* corners_of in two dimensions, for several points. */
-RT_CLONES static void find_corners(const deform_state *s, const double places[2][PIXELS], deform_taps *taps) {
+/* The weights of two neighbours, of which the first is within [0, last), for a point `part` after pixel `low`, which may be the one before the
+ * first or the last one; tells where the first of the two is. */
+static inline double place_pair(double low, double part, double last, double weights[2]) {
+    const bool before = low<0, after = low> last - 1; /* the first is missing, or the second is */
+    weights[0] = before ? part : after ? 0 : 1 - part;
+    weights[1] = before ? 0 : after ? 1 - part : part;
+    return before ? 0 : after ? last - 1 : low;
+}
+
+/* corners_of in two dimensions, for several points, whose corners are put in squares. */
+RT_CLONES static void find_squares(const deform_state *s, const double places[2][PIXELS], deform_taps *taps) {
     const double height = (double)s->image[0], width = (double)s->image[1];
-    const int64_t rows = s->image[0], columns = s->image[1];
     for (int64_t j = 0; j < s->pixels; j++) {
         const double y = places[0][j], x = places[1][j];
         const bool within = (y > -1) & (y < height) & (x > -1) & (x < width);
         const double top = within ? floor(y) : 0, left = within ? floor(x) : 0;
-        const int64_t row = (int64_t)top, column = (int64_t)left;
-        for (int corner = 0; corner < 4; corner++) {
-            const int low = corner & 1, right = corner >> 1;
-            const double part = low ? y - top : 1 - (y - top), other = right ? x - left : 1 - (x - left);
-            const bool inside = within & (row + low >= 0) & (row + low < rows) & (column + right >= 0) &
-                                (column + right < columns);
-            taps->at[corner][j] = inside ? (int32_t)((row + low) * columns + column + right) : 0;
-            taps->weights[corner][j] = inside ? (float)(part * other) : 0;
-        }
+        double rows[2], columns[2];
+        const double row = place_pair(top, y - top, height - 1, rows),
+                     column = place_pair(left, x - left, width - 1, columns);
+        taps->at[0][j] = (int32_t)(row * width + column);
+        for (int corner = 0; corner < 4; corner++)
+            taps->weights[corner][j] = within ? (float)(rows[corner & 1] * columns[corner >> 1]) : 0;
     }
 }
 
@@ -160,8 +170,8 @@ static void find_taps(const deform_job *job, const deform_starts *starts, int64_
                 starts->at[i][j] + within + (j < count ? (double)offsets[i * s->result_size + j] : 0);
     }
     for (int64_t j = 0; j < s->pixels; j++) taps->mask[j] = j >= count ? 0 : mask ? mask[j] : 1;
-    if (s->rank == 2) {
-        find_corners(s, (const double(*)[PIXELS])places, taps);
+    if (s->squares) {
+        find_squares(s, (const double(*)[PIXELS])places, taps);
         return;
     }
     for (int64_t j = 0; j < s->pixels; j++) {
@@ -195,6 +205,93 @@ static void blend(const deform_taps *taps, unsigned corners, int64_t pixels, con
     }
 }
 
+/* The same of squares. */
+static void blend_squares(const deform_taps *taps, int64_t pixels, const float *plane, int64_t width,
+                          float *panels, int64_t step) {
+    const int64_t beside[4] = {0, width, 1, width + 1};
+    for (int64_t first = 0; first < pixels; first += RT_PANEL) {
+        for (int j = 0; j < RT_PANEL; j++) {
+            const float *square = plane + taps->at[0][first + j];
+            float sum = 0;
+            for (int corner = 0; corner < 4; corner++) {
+                const float weight = taps->weights[corner][first + j],
+                            product = weight * square[beside[corner]];
+                sum += weight > 0 ? product : 0;
+            }
+            panels[j] = sum * taps->mask[first + j];
+        }
+        panels += step;
+    }
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define WIDE __attribute__((target("avx512f")))
+
+/* Two neighbours. */
+WIDE static inline __attribute__((always_inline)) double load_pair(const float *from) {
+    double pair;
+    memcpy(&pair, from, sizeof pair);
+    return pair;
+}
+
+/* From each of eight places. */
+WIDE static inline __attribute__((always_inline)) __m512 load_pairs(const float *plane, const int32_t *at) {
+    __m256d halves[2];
+    _Pragma("GCC unroll 2") for (int i = 0; i < 2; i++, at += 4) {
+        const __m128d some = _mm_set_pd(load_pair(plane + at[1]), load_pair(plane + at[0])),
+                      more = _mm_set_pd(load_pair(plane + at[3]), load_pair(plane + at[2]));
+        halves[i] = _mm256_insertf128_pd(_mm256_castpd128_pd256(some), more, 1);
+    }
+    return _mm512_castpd_ps(_mm512_insertf64x4(_mm512_castpd256_pd512(halves[0]), halves[1], 1));
+}
+
+/* sums + weights * values, where weights are not 0. */
+WIDE static inline __attribute__((always_inline)) __m512 add_weighted(__m512 sums, const float *weights,
+                                                                      __m512 values) {
+    const __m512 w = _mm512_loadu_ps(weights);
+    return _mm512_add_ps(
+        sums, _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(w, _mm512_setzero_ps(), _CMP_GT_OQ), w, values));
+}
+
+/* Of squares: neighbours in a row are read as one. */
+WIDE static void blend_squares_wide(const deform_taps *taps, int64_t pixels, const float *plane,
+                                    int64_t width, float *panels, int64_t step) {
+    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0),
+                  odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    for (int64_t first = 0; first < pixels; first += RT_PANEL, panels += step) {
+        for (int64_t j = first; j < first + RT_PANEL; j += 16) {
+            const int32_t *at = taps->at[0] + j;
+            const __m512 top = load_pairs(plane, at), top_8 = load_pairs(plane, at + 8),
+                         low = load_pairs(plane + width, at), low_8 = load_pairs(plane + width, at + 8);
+            __m512 sums = _mm512_setzero_ps();
+            sums = add_weighted(sums, taps->weights[0] + j, _mm512_permutex2var_ps(top, even, top_8));
+            sums = add_weighted(sums, taps->weights[1] + j, _mm512_permutex2var_ps(low, even, low_8));
+            sums = add_weighted(sums, taps->weights[2] + j, _mm512_permutex2var_ps(top, odd, top_8));
+            sums = add_weighted(sums, taps->weights[3] + j, _mm512_permutex2var_ps(low, odd, low_8));
+            _mm512_storeu_ps(panels + (j - first), _mm512_mul_ps(sums, _mm512_loadu_ps(taps->mask + j)));
+        }
+    }
+}
+_Static_assert(RT_PANEL % 16 == 0, "panels are whole vectors");
+#undef WIDE
+#endif
+
+/* A row of the panels of one channel. */
+static void blend_channel(const deform_state *s, const deform_taps *taps, const float *plane, float *panels) {
+    const int64_t step = s->depth * RT_PANEL;
+    if (!s->squares) {
+        blend(taps, 1u << s->rank, s->pixels, plane, panels, step);
+        return;
+    }
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx512f")) {
+        blend_squares_wide(taps, s->pixels, plane, s->image[1], panels, step);
+        return;
+    }
+#endif
+    blend_squares(taps, s->pixels, plane, s->image[1], panels, step);
+}
+
 /* The channels of a group at `count` pixels from `pixel` on, whose points are found once for each set of offsets. */
 static void fill_floats(const deform_job *job, float *panels, int64_t b, int64_t group, int64_t pixel,
                         int64_t count) {
@@ -211,11 +308,16 @@ static void fill_floats(const deform_job *job, float *panels, int64_t b, int64_t
             find_taps(job, &starts, (b * s->offset_groups + set) * s->window_size + element, pixel, count,
                       element, &taps);
             for (int64_t c = 0; c < some; c++)
-                blend(&taps, 1u << s->rank, s->pixels,
-                      (const float *)job->inputs[X].data + (b * s->channels + channel + c) * s->image_size,
-                      panels + ((first + c) * s->window_size + element) * RT_PANEL, s->depth * RT_PANEL);
+                blend_channel(s, &taps,
+                              (const float *)job->inputs[X].data +
+                                  (b * s->channels + channel + c) * s->image_size,
+                              panels + ((first + c) * s->window_size + element) * RT_PANEL);
         }
     }
+}
+
+RT_CLONES static void add_bias(const float *sums, int64_t count, double bias, float *y) {
+    for (int64_t j = 0; j < count; j++) y[j] = (float)((double)sums[j] + bias);
 }
 
 /* Every map of a group at `count` pixels from `pixel` on: the product, then the bias. */
@@ -242,11 +344,14 @@ static void multiply(const deform_job *job, float *scratch, int64_t b, int64_t g
                              .c_row = s->pixels,
                              .fused = s->fused});
     for (int64_t m = 0; m < maps; m++) {
-        const int64_t map = group * maps + m;
+        const int64_t map = group * maps + m, to = (b * s->maps + map) * s->result_size + pixel;
         const double bias = job->bias ? rt_element_load(s->dtype, job->bias, map) : 0;
+        if (s->dtype == OP_FLOAT) {
+            add_bias(sums + m * s->pixels, count, bias, (float *)job->y + to);
+            continue;
+        }
         for (int64_t j = 0; j < count; j++)
-            rt_element_store(s->dtype, job->y, (b * s->maps + map) * s->result_size + pixel + j,
-                             (double)sums[m * s->pixels + j] + bias);
+            rt_element_store(s->dtype, job->y, to + j, (double)sums[m * s->pixels + j] + bias);
     }
 }
 
@@ -344,6 +449,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         s->pixels /= 2;
     s->parts = (s->result_size + s->pixels - 1) / s->pixels;
     s->taps = s->dtype == OP_FLOAT && s->image_size > 0 && s->image_size <= INT32_MAX;
+    s->squares = s->taps && s->rank == 2 && s->image[0] > 1 && s->image[1] > 1;
     prepared->state = s;
     prepared->run = run;
     size_t bytes, weights = 0;

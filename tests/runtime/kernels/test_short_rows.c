@@ -147,6 +147,8 @@ static void deform(application *app, op_dtype dtype, uint64_t round) {
         pads[i] = random_range(&seed, 0, 1);
         pads[rank + i] = random_range(&seed, 0, 1);
         x[2 + i] = random_range(&seed, 5, rank == 1 ? 90 : rank == 2 ? 14 : 6);
+        if (round % 6 == 0)
+            x[2 + i] = dilations[i] * (w[2 + i] - 1) + random_range(&seed, 1, 2); /* down to 1 */
         y[2 + i] = (x[2 + i] + pads[i] + pads[rank + i] - dilations[i] * (w[2 + i] - 1) - 1) / strides[i] + 1;
         window *= w[2 + i];
     }
@@ -162,6 +164,8 @@ static void deform(application *app, op_dtype dtype, uint64_t round) {
         if (drawn == 0) rt_element_store(dtype, offsets, i, (double)NAN);
         else if (drawn < 3) rt_element_store(dtype, offsets, i, drawn == 1 ? 1e30 : -1e30);
         else if (drawn < 6) rt_element_store(dtype, offsets, i, 0);
+        else if (drawn < 16)
+            rt_element_store(dtype, offsets, i, (double)random_range(&seed, -40, 40) / 8); /* about edges */
     }
     if (round % 4 == 0) application_absent(app);
     else application_random(app, dtype, 1, &maps, &seed);
@@ -177,7 +181,7 @@ static void deform(application *app, op_dtype dtype, uint64_t round) {
 
 static void points_are_those_of_doubles(void **state) {
     (void)state;
-    for (uint64_t round = 1; round <= 120; round++) {
+    for (uint64_t round = 1; round <= 300; round++) {
         application single, twice;
         deform(&single, OP_FLOAT, round);
         deform(&twice, OP_DOUBLE, round);
