@@ -4,6 +4,7 @@
  * belong, in the order of kernel positions, whatever the number of threads. Computed in float (double for double). */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/turn.h"
 #include "ir/operators/window.h"
 #include <string.h>
 
@@ -21,7 +22,7 @@ typedef struct transposed_context {
     const transposed_state *state;
     const void *x, *w, *bias;
     void *y, *products, *scratch;
-    int64_t image, filter; /* the first of the chunk, of all groups */
+    int64_t image, filter, filters; /* the first of the chunk, of all groups; how many it has */
 } transposed_context;
 
 /* y += x, where kernel position `at` puts the input's points. */
@@ -93,6 +94,147 @@ static void run_channels(void *user, int64_t begin, int64_t end) {
     }
 }
 
+/* ---- rows of floats -------------------------------------------------------------------------------------
+ *
+ * Seen from the first output that padding cuts off, output q * stride + phase of a row gets what those elements of the kernel put there whose own
+ * place has that phase, of points of the input that follow one another: sums are taken phase by phase, in vectors, and mixed in the end. */
+
+enum {
+    CHUNK = 1024,   /* sums that are taken at a time */
+    MOST_LINES = 64 /* of the kernel */
+};
+
+/* Where the products begin that are put in a row, in the order of kernel positions. */
+typedef struct row_lines {
+    int64_t count, at[MOST_LINES];
+} row_lines;
+
+static int64_t lines_of_kernel(const op_transposed *t) {
+    int64_t lines = 1;
+    for (int32_t d = 0; d < t->rank - 1 && lines <= MOST_LINES; d++) lines *= t->kernel[d];
+    return lines;
+}
+
+static bool has_rows(const transposed_state *s) {
+    const op_transposed *t = &s->window;
+    return s->dtype != OP_DOUBLE && t->stride[t->rank - 1] <= CHUNK && lines_of_kernel(t) <= MOST_LINES &&
+           s->output_size > 0 && s->input_size > 0;
+}
+
+/* Along the first `axes` axes: the point of the input that kernel position `kernel` puts at `output` (of as many axes all); -1: none. */
+static int64_t point_of(const op_transposed *t, int32_t axes, int64_t output, int64_t kernel) {
+    int64_t at = 0, points = 1;
+    for (int32_t d = axes - 1; d >= 0; d--) {
+        const int64_t place = output % t->output[d] + t->before[d] - kernel % t->kernel[d] * t->dilation[d];
+        if (place < 0 || place % t->stride[d] != 0 || place / t->stride[d] >= t->input[d]) return -1;
+        at += place / t->stride[d] * points;
+        points *= t->input[d];
+        output /= t->output[d];
+        kernel /= t->kernel[d];
+    }
+    return at;
+}
+
+static void find_lines(const transposed_state *s, int64_t row, row_lines *lines) {
+    const op_transposed *t = &s->window;
+    const int32_t last = t->rank - 1, axis = last - 1;
+    *lines = (row_lines){.count = last == 0};
+    if (last == 0) return;
+    /* Along the axis before the last one, point `at` is put in the row where `rest` is 0. */
+    const int64_t planes = lines_of_kernel(t) / t->kernel[axis], stride = t->stride[axis],
+                  above = axis > 0 ? row / t->output[axis] : 0,
+                  output = row - above * t->output[axis] + t->before[axis],
+                  whole = t->dilation[axis] / stride, part = t->dilation[axis] % stride;
+    for (int64_t plane = 0; plane < planes && output >= 0; plane++) {
+        const int64_t before = point_of(t, axis, above, plane);
+        int64_t at = output / stride, rest = output - at * stride;
+        for (int64_t y = 0; before >= 0 && y < t->kernel[axis] && at >= 0; y++) {
+            if (rest == 0 && at < t->input[axis])
+                lines->at[lines->count++] = (plane * t->kernel[axis] + y) * t->kernel[last] * s->input_size +
+                                            (before * t->input[axis] + at) * t->input[last];
+            at -= whole;
+            rest -= part;
+            if (rest >= 0) continue;
+            rest += stride;
+            at--;
+        }
+    }
+}
+
+/* Sums of `count` successive q from `first` on, of all phases, one after another. */
+RT_CLONES static void add_lines(const transposed_state *s, const row_lines *lines, const float *products,
+                                int64_t first, int64_t count, float bias, float *sums) {
+    const op_transposed *t = &s->window;
+    const int32_t last = t->rank - 1;
+    const int64_t step = t->stride[last], width = t->input[last], whole = t->dilation[last] / step,
+                  part = t->dilation[last] % step;
+    for (int64_t i = 0; i < count * step; i++) sums[i] = bias;
+    for (int64_t l = 0; l < lines->count; l++) {
+        int64_t place = 0, phase = 0; /* of the element: place * step + phase */
+        for (int64_t element = 0; element < t->kernel[last]; element++) {
+            if (element > 0) {
+                const bool more = phase + part >= step;
+                phase += more ? part - step : part;
+                place += whole + more;
+            }
+            const int64_t at = first - place, begin = at < 0 ? -at : 0, rest = width - at,
+                          some = (rest < count ? rest : count) - begin;
+            if (some <= 0) continue;
+            const float *from = products + lines->at[l] + element * s->input_size + at + begin;
+            float *sum = sums + phase * count + begin;
+            RT_VECTOR for (int64_t q = 0; q < some; q++) sum[q] += from[q];
+        }
+    }
+}
+
+/* to[q * step + phase] = sums[phase * count + q] */
+RT_CLONES static void mix_phases(const float *sums, int64_t step, int64_t count, float *to) {
+    if (step == 2)
+        for (int64_t q = 0; q < count; q++) {
+            to[2 * q] = sums[q];
+            to[2 * q + 1] = sums[count + q];
+        }
+    else
+        rt_turn_words((const uint32_t *)(const void *)sums, count, step, count, (uint32_t *)(void *)to, step);
+}
+
+/* A row of a filter. */
+static void make_row(const transposed_state *s, const row_lines *lines, const float *products, float bias,
+                     float *y) {
+    const op_transposed *t = &s->window;
+    const int32_t last = t->rank - 1;
+    const int64_t step = t->stride[last], before = t->before[last], width = t->output[last],
+                  each = CHUNK / step, end = before + width,
+                  start = before < 0 ? -((-before + step - 1) / step) : before / step;
+    float sums[CHUNK], mixed[CHUNK];
+    for (int64_t first = start; first * step < end; first += each) {
+        const int64_t left = (end - first * step + step - 1) / step, count = left < each ? left : each,
+                      from = first * step - before, skip = from < 0 ? -from : 0, made = count * step,
+                      stop = width - from < made ? width - from : made;
+        const bool fits = skip == 0 && stop == made;
+        float *to = fits ? y + from : mixed;
+        add_lines(s, lines, products, first, count, bias, step == 1 ? to : sums);
+        if (step > 1) mix_phases(sums, step, count, to);
+        if (!fits) memcpy(y + from + skip, mixed + skip, (size_t)(stop - skip) * sizeof *y);
+    }
+}
+
+/* Row after row of all filters of the chunk. */
+static void run_rows(void *user, int64_t begin, int64_t end) {
+    const transposed_context *context = user;
+    const transposed_state *s = context->state;
+    const int64_t width = s->window.output[s->window.rank - 1], filters = context->filters;
+    row_lines lines;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t row = i / filters, own = i % filters, filter = context->filter + own;
+        if (i == begin || own == 0) find_lines(s, row, &lines);
+        make_row(s, &lines, (const float *)context->products + own * s->kernel_size * s->input_size,
+                 context->bias ? ((const float *)context->bias)[filter] : 0,
+                 (float *)context->y +
+                     (context->image * s->filters * s->window.group + filter) * s->output_size + row * width);
+    }
+}
+
 /* A few filters of one image at a time: the products of their weights with the image, then each in its place. */
 static void run_all(const transposed_state *s, transposed_context *context, int threads) {
     const size_t size = s->dtype == OP_DOUBLE ? sizeof(double) : sizeof(float);
@@ -109,8 +251,14 @@ static void run_all(const transposed_state *s, transposed_context *context, int 
                 rt_product_run(&product, threads, w, x, NULL, context->products, context->scratch);
                 context->image = image;
                 context->filter = group * s->filters + first;
-                rt_parallel(threads, count, s->kernel_size * s->input_size + s->output_size, run_channels,
-                            context);
+                context->filters = count;
+                const int64_t work = s->kernel_size * s->input_size + s->output_size;
+                if (has_rows(s)) {
+                    const int64_t rows = s->output_size / s->window.output[s->window.rank - 1];
+                    rt_parallel(threads, count * rows, work / rows, run_rows, context);
+                } else {
+                    rt_parallel(threads, count, work, run_channels, context);
+                }
             }
         }
     }
