@@ -11,8 +11,12 @@
 /* <0, 0, >0: `count` elements from `a` on, against those from `b` on. */
 typedef int unique_compare(const void *data, int64_t a, int64_t b, int64_t count);
 
+/* Puts the indices of `count` numbers in `order`, equals as they come, and the first that equals each in first[]. `spare` takes as many meanwhile. */
+typedef void unique_sort(const void *data, int64_t count, int64_t *order, int64_t *spare, int64_t *first);
+
 typedef struct unique_state {
     unique_compare *compare;
+    unique_sort *sort; /* of many single numbers; NULL: slices are compared */
     int32_t axis; /* -1: all elements in a row */
     bool sorted;
     int64_t outer, extent, inner; /* of one slice: outer pieces of inner elements */
@@ -123,6 +127,93 @@ static int64_t *sort_slices(const unique_state *state, const void *data, int64_t
     return from;
 }
 
+/* ---- order of single numbers ------------------------------------------------------------------------------
+ *
+ * Numbers become keys, integers of the same order, equal where the numbers are; they are sorted by one byte of the keys after another, from the lowest on.
+ * Bytes that all keys share are left out: indices of a few classes have one that is not. */
+
+enum {
+    FEWEST_SORTED = 64, /* elements; of fewer, counting takes longer than comparing */
+    BYTE_VALUES = 256
+};
+
+static inline uint64_t key_of_integer(uint64_t number, bool negative) {
+    return negative ? number ^ (UINT64_C(1) << 63) : number;
+}
+
+/* -0 is 0, and a NaN as any other. */
+static inline uint64_t key_of_float(float number) {
+    uint32_t bits;
+    number = number == 0 ? 0 : number;
+    memcpy(&bits, &number, sizeof bits);
+    return number != number ? UINT32_MAX : bits >> 31 ? (uint32_t)~bits : bits | UINT32_C(1) << 31;
+}
+
+static inline uint64_t key_of_double(double number) {
+    uint64_t bits;
+    number = number == 0 ? 0 : number;
+    memcpy(&bits, &number, sizeof bits);
+    return number != number ? UINT64_MAX : bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
+}
+
+#define SORT(name, element, key_of_element)                                                                  \
+    static inline uint64_t key_##name(const void *data, int64_t i) {                                         \
+        const element x = ((const element *)data)[i];                                                        \
+        return key_of_element;                                                                               \
+    }                                                                                                        \
+    static void sort_##name(const void *data, int64_t count, int64_t *order, int64_t *spare,                 \
+                            int64_t *first) {                                                                \
+        uint64_t differ = 0;                                                                                 \
+        for (int64_t i = 1; i < count; i++) differ |= key_##name(data, i) ^ key_##name(data, 0);             \
+        int64_t *from = order, *to = spare;                                                                  \
+        for (int64_t i = 0; i < count; i++) from[i] = i;                                                     \
+        for (int shift = 0; shift < 64; shift += 8) {                                                        \
+            int64_t places[BYTE_VALUES] = {0}, place = 0;                                                    \
+            if ((differ >> shift & (BYTE_VALUES - 1)) == 0) continue;                                        \
+            for (int64_t i = 0; i < count; i++) places[key_##name(data, i) >> shift & (BYTE_VALUES - 1)]++;  \
+            for (int b = 0; b < BYTE_VALUES; b++) {                                                          \
+                const int64_t some = places[b];                                                              \
+                places[b] = place;                                                                           \
+                place += some;                                                                               \
+            }                                                                                                \
+            for (int64_t i = 0; i < count; i++)                                                              \
+                to[places[key_##name(data, from[i]) >> shift & (BYTE_VALUES - 1)]++] = from[i];              \
+            int64_t *other = from;                                                                           \
+            from = to;                                                                                       \
+            to = other;                                                                                      \
+        }                                                                                                    \
+        if (from != order) memcpy(order, from, (size_t)count * sizeof *order);                               \
+        int64_t one = order[0];                                                                              \
+        uint64_t key = key_##name(data, one);                                                                \
+        for (int64_t i = 0; i < count; i++) {                                                                \
+            const uint64_t own = key_##name(data, order[i]);                                                 \
+            one = own == key ? one : order[i];                                                               \
+            key = own;                                                                                       \
+            first[order[i]] = one;                                                                           \
+        }                                                                                                    \
+    }
+SORT(int8, int8_t, key_of_integer((uint64_t)x, true))
+SORT(int16, int16_t, key_of_integer((uint64_t)x, true))
+SORT(int32, int32_t, key_of_integer((uint64_t)x, true))
+SORT(int64, int64_t, key_of_integer((uint64_t)x, true))
+SORT(uint8, uint8_t, key_of_integer(x, false))
+SORT(uint16, uint16_t, key_of_integer(x, false))
+SORT(uint32, uint32_t, key_of_integer(x, false))
+SORT(uint64, uint64_t, key_of_integer(x, false))
+SORT(float, float, key_of_float(x))
+SORT(double, double, key_of_double(x))
+
+/* NULL: elements of this type, or slices of several, are compared. */
+static unique_sort *sort_of(op_dtype dtype, int64_t elements) {
+    static unique_sort *const table[OP_DTYPE_COUNT] = {
+        [OP_BOOL] = sort_uint8,    [OP_INT8] = sort_int8,     [OP_INT16] = sort_int16,
+        [OP_INT32] = sort_int32,   [OP_INT64] = sort_int64,   [OP_UINT8] = sort_uint8,
+        [OP_UINT16] = sort_uint16, [OP_UINT32] = sort_uint32, [OP_UINT64] = sort_uint64,
+        [OP_FLOAT] = sort_float,   [OP_DOUBLE] = sort_double,
+    };
+    return elements == 1 ? table[dtype] : NULL;
+}
+
 /* ---- measuring and running ----------------------------------------------------------------------------- */
 
 /* The scratch: for each slice, the first one that equals it; for each first one its number; how many there
@@ -136,21 +227,29 @@ static unique_table table_of(const unique_state *state, void *scratch) {
     return (unique_table){first, first + state->extent, first + 2 * state->extent, count};
 }
 
+/* Slices in turn, and the first that equals each. */
+static void find_equals(const unique_state *state, const void *data, const unique_table *table) {
+    int64_t *order = sort_slices(state, data, table->order, table->number);
+    if (order == table->number) memcpy(table->order, order, (size_t)state->extent * sizeof *order);
+    order = table->order;
+    for (int64_t i = 0, first = 0; i < state->extent; i++) {
+        if (i == 0 || compare_slices(state, data, first, order[i]) != 0) first = order[i];
+        table->first[order[i]] = first;
+    }
+}
+
 static base_status measure(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                            void *scratch, base_report *report) {
     (void)report;
     const unique_state *state = prepared->state;
     const void *data = inputs[0].data;
     unique_table table = table_of(state, scratch);
-    int64_t *order = sort_slices(state, data, table.order, table.number), count = 0;
-    if (order == table.number) memcpy(table.order, order, (size_t)state->extent * sizeof *order);
-    order = table.order;
-    for (int64_t i = 0, first = 0; i < state->extent; i++) {
-        if (i == 0 || compare_slices(state, data, first, order[i]) != 0) {
-            first = order[i];
-            if (state->sorted) table.number[first] = count++;
-        }
-        table.first[order[i]] = first;
+    int64_t count = 0;
+    if (state->sort) state->sort(data, state->extent, table.order, table.number, table.first);
+    else find_equals(state, data, &table);
+    for (int64_t i = 0; i < state->extent && state->sorted; i++) {
+        const int64_t at = table.order[i];
+        if (table.first[at] == at) table.number[at] = count++;
     }
     for (int64_t i = 0; i < state->extent && !state->sorted; i++) {
         if (table.first[i] == i) table.number[i] = count++;
@@ -222,6 +321,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     }
     state->bytes = (size_t)state->inner * op_dtype_bytes(from->dtype);
     state->pieces = state->bytes ? state->outer : 0;
+    if (state->extent >= FEWEST_SORTED) state->sort = sort_of(from->dtype, state->outer * state->inner);
     size_t numbers;
     if (!base_size_multiply((size_t)state->extent, 3, &numbers) || !base_size_add(numbers, 1, &numbers) ||
         !base_size_multiply(numbers, sizeof(int64_t), &prepared->scratch_bytes)) {

@@ -244,24 +244,72 @@ static void test_large(void **state) {
     }
 }
 
+/* Numbers of any bits (as many as doubles have), of few, and of high ones that differ, about as many as are sorted otherwise. */
+static void test_many_numbers(void **state) {
+    (void)state;
+    test_random random = {SEED};
+    static const op_dtype dtypes[] = {OP_BOOL,   OP_INT8,   OP_INT16,  OP_INT32, OP_INT64, OP_UINT8,
+                                      OP_UINT16, OP_UINT32, OP_UINT64, OP_FLOAT, OP_DOUBLE};
+    for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) {
+        for (int64_t count = 63; count < 400; count = count == 63 ? 64 : 5 * count / 2) {
+            base_arena arena;
+            base_arena_init(&arena, NULL);
+            const op_dtype dtype = dtypes[k];
+            const op_shape shape = test_shape(2, 1, count);
+            op_tensor x = test_tensor(&arena, dtype, &shape);
+            const size_t bytes = op_dtype_bytes(dtype);
+            for (int form = 0; form < 3 && dtype != OP_BOOL; form++) {
+                for (int64_t i = 0; i < count; i++) {
+                    uint64_t bits = test_random_next(&random);
+                    if (form == 1) bits %= 5;
+                    if (form == 2) bits &= UINT64_C(0xf000f000f000f0f0);
+                    if (dtype == OP_INT64 || dtype == OP_UINT64) bits &= ~UINT64_C(0x7ff);
+                    memcpy((char *)x.data + (size_t)i * bytes, &bits, bytes);
+                    if (test_real(&x, i) != test_real(&x, i)) test_set(&x, i, -7);
+                }
+                for (int64_t sorted = 0; sorted < 2; sorted++) check_unique(&x, NULL, sorted, &arena);
+            }
+            for (int64_t i = 0; i < count && dtype == OP_BOOL; i++)
+                test_set(&x, i, (double)test_random_below(&random, 2));
+            const int64_t axis = 1;
+            for (int64_t sorted = 0; sorted < 2; sorted++) check_unique(&x, &axis, sorted, &arena);
+            base_arena_free(&arena);
+        }
+    }
+}
+
+enum { SPECIAL = 6 };
+
+/* The same numbers, so many times. */
+static void check_special(const op_tensor *x, int64_t times, base_arena *arena) {
+    static const int64_t first[] = {5, 1, 2, 0}, inverse[] = {3, 1, 2, 1, 3, 0}, counts[] = {1, 2, 1, 2};
+    op_tensor y[4] = {0};
+    op_call call = {
+        .code = OP_UNIQUE, .input_count = 1, .output_count = 4, .inputs = x, .outputs = y, .arena = arena};
+    evaluate(&call, arena);
+    assert_int_equal(y[1].bytes, sizeof first);
+    assert_memory_equal(y[1].data, first, sizeof first);
+    assert_int_equal(test_elements(&y[2]), SPECIAL * times);
+    for (int64_t i = 0; i < SPECIAL * times; i++) assert_int_equal(integers(&y[2])[i], inverse[i % SPECIAL]);
+    for (int i = 0; i < 4; i++) assert_int_equal(integers(&y[3])[i], times * counts[i]);
+    check_non_zero(x, arena);
+}
+
 /* Negative zero is zero, and equal to it; all NaNs are one value, after the numbers. */
 static void test_special_numbers(void **state) {
     (void)state;
-    base_arena arena;
-    base_arena_init(&arena, NULL);
-    float values[] = {NAN, -0.0f, INFINITY, 0.0f, NAN, -INFINITY};
-    op_tensor x = {{.dtype = OP_FLOAT, .shape = test_shape(1, 6)}, sizeof values, values, NULL};
-    op_tensor y[4] = {0};
-    op_call call = {
-        .code = OP_UNIQUE, .input_count = 1, .output_count = 4, .inputs = &x, .outputs = y, .arena = &arena};
-    evaluate(&call, &arena);
-    const int64_t first[] = {5, 1, 2, 0}, inverse[] = {3, 1, 2, 1, 3, 0}, counts[] = {1, 2, 1, 2};
-    assert_int_equal(y[1].bytes, sizeof first);
-    assert_memory_equal(y[1].data, first, sizeof first);
-    assert_memory_equal(y[2].data, inverse, sizeof inverse);
-    assert_memory_equal(y[3].data, counts, sizeof counts);
-    check_non_zero(&x, &arena);
-    base_arena_free(&arena);
+    const double values[SPECIAL] = {-(double)NAN, -0.0, (double)INFINITY, 0, (double)NAN, -(double)INFINITY};
+    for (int64_t times = 1; times < 30; times += 14) {
+        for (int k = 0; k < 2; k++) {
+            base_arena arena;
+            base_arena_init(&arena, NULL);
+            const op_shape shape = test_shape(1, SPECIAL * times);
+            op_tensor x = test_tensor(&arena, k ? OP_DOUBLE : OP_FLOAT, &shape);
+            for (int64_t i = 0; i < SPECIAL * times; i++) test_set(&x, i, values[i % SPECIAL]);
+            check_special(&x, times, &arena);
+            base_arena_free(&arena);
+        }
+    }
 }
 
 /* ---- boxes --------------------------------------------------------------------------------------------- */
@@ -558,6 +606,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_definitions),
         cmocka_unit_test(test_large),
+        cmocka_unit_test(test_many_numbers),
         cmocka_unit_test(test_special_numbers),
         cmocka_unit_test(test_boxes),
         cmocka_unit_test(test_loop),
