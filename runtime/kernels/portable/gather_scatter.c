@@ -37,6 +37,11 @@ static inline int64_t index_at(const places *of, const void *indices, int64_t i)
     return of->wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
 }
 
+/* From the front, without a branch that indices of both signs would mislead. */
+static inline int64_t from_front(int64_t index, int64_t extent) {
+    return index + (extent & -(int64_t)(index < 0));
+}
+
 static base_status fail_index(base_report *report, int64_t index, int64_t extent) {
     return base_fail(report, BASE_INVALID, "index %" PRId64 " is outside of [%" PRId64 ", %" PRId64 ")",
                      index, -extent, extent);
@@ -149,8 +154,7 @@ static void next_row(const places *of, element_row *row) {
 
 static inline int64_t place_at(const places *of, const element_row *row, const void *indices, int64_t i,
                                int64_t k) {
-    int64_t index = index_at(of, indices, i);
-    return row->base + (index < 0 ? index + of->extent : index) * row->along + k * row->step;
+    return row->base + from_front(index_at(of, indices, i), of->extent) * row->along + k * row->step;
 }
 
 /* Are all indices in [-extent, extent)? And is one of them negative? */
@@ -180,10 +184,35 @@ static bool all_inside(const places *of, const void *indices, int64_t begin, int
 static void gather_words(const uint32_t *from, const int64_t *indices, uint32_t *to, int64_t count,
                          int64_t extent, bool negative) {
     if (negative) {
-        for (int64_t i = 0; i < count; i++) to[i] = from[indices[i] + (indices[i] < 0 ? extent : 0)];
+        for (int64_t i = 0; i < count; i++) to[i] = from[from_front(indices[i], extent)];
         return;
     }
     _Pragma("GCC unroll 8") for (int64_t i = 0; i < count; i++) to[i] = from[indices[i]];
+}
+
+/* The same along another axis, in a row whose elements are `along` elements apart there. An index that was expanded is the same in a whole row:
+ * then what it names lies side by side. */
+static void gather_across(const uint32_t *from, const int64_t *indices, uint32_t *to, int64_t count,
+                          int64_t along, int64_t extent, bool negative) {
+    enum { TOGETHER = 8 };
+    for (int64_t i = 0; i < count;) {
+        if (i + TOGETHER > count || indices[i + 1] == indices[i]) {
+            const int64_t index = from_front(indices[i], extent);
+            int64_t same = 1;
+            while (i + same < count && indices[i + same] == indices[i]) same++;
+            memcpy(to + i, from + index * along + i, (size_t)same * sizeof *to);
+            i += same;
+            continue;
+        }
+        if (negative) {
+            _Pragma("GCC unroll 8") for (int k = 0; k < TOGETHER; k++) to[i + k] =
+                from[from_front(indices[i + k], extent) * along + i + k];
+        } else {
+            _Pragma("GCC unroll 8") for (int k = 0; k < TOGETHER; k++) to[i + k] =
+                from[indices[i + k] * along + i + k];
+        }
+        i += TOGETHER;
+    }
 }
 
 #define GATHER_ROW(size)                                                                                     \
@@ -204,6 +233,14 @@ static void gather_some(const elements_context *context, int64_t begin, int64_t 
             gather_words((const uint32_t *)(const void *)context->from + row.base,
                          (const int64_t *)context->indices + begin, (uint32_t *)(void *)to, stop - begin,
                          of->extent, negative);
+            to += (stop - begin) * 4;
+            begin = stop;
+            continue;
+        }
+        if (of->element == 4 && of->wide && row.step == 1) {
+            gather_across((const uint32_t *)(const void *)context->from + row.base + k,
+                          (const int64_t *)context->indices + begin, (uint32_t *)(void *)to, stop - begin,
+                          row.along, of->extent, negative);
             to += (stop - begin) * 4;
             begin = stop;
             continue;

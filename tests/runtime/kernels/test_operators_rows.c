@@ -636,7 +636,7 @@ static void regions_of_floats_are_those_of_doubles(void **state) {
 /* Elements along each axis, some counted from the end. */
 static void elements_are_gathered(void **state) {
     (void)state;
-    for (uint64_t round = 1; round <= 60; round++) {
+    for (uint64_t round = 1; round <= 200; round++) {
         uint64_t seed = round * 32452843;
         const int64_t dims[2] = {random_range(&seed, 1, 9), random_range(&seed, 1, 50)};
         const int axis = (int)(round % 2);
@@ -648,6 +648,9 @@ static void elements_are_gathered(void **state) {
         int64_t *indices = application_input(&app, OP_INT64, 2, many);
         for (int64_t i = 0; i < many[0] * many[1]; i++)
             indices[i] = random_range(&seed, round % 4 < 2 ? -dims[axis] : 0, dims[axis] - 1);
+        /* Expanded ones, as long as some runs. */
+        const int64_t run = round % 7 ? 1 : random_range(&seed, 2, 60);
+        for (int64_t i = 0; i < many[0] * many[1]; i++) indices[i] = indices[i - i % run];
         application_integer(&app, "axis", axis);
         application_run(&app, "portable.gather_elements", 1 + (int)(round % 3));
         for (int64_t i = 0; i < many[0] * many[1]; i++) {
