@@ -36,13 +36,11 @@ WIDE static void twice_512(const uint32_t *from, int64_t count, uint32_t *to, in
                       back = _mm512_permutexvar_epi32(high, words);
         uint32_t *y = to + 2 * i;
         for (int64_t row = 0; row < rows; row++, y += 2 * count) {
-            if (i + LANES <= count) {
-                _mm512_storeu_si512(y, front);
-                _mm512_storeu_si512(y + LANES, back);
-            } else {
-                _mm512_mask_storeu_epi32(y, rt_first_lanes_16(2 * (count - i)), front);
-                _mm512_mask_storeu_epi32(y + LANES, rt_first_lanes_16(2 * (count - i) - LANES), back);
-            }
+            const int64_t left = 2 * (count - i);
+            if (left >= LANES) _mm512_storeu_si512(y, front);
+            else _mm512_mask_storeu_epi32(y, rt_first_lanes_16(left), front);
+            if (left >= 2 * LANES) _mm512_storeu_si512(y + LANES, back);
+            else if (left > LANES) _mm512_mask_storeu_epi32(y + LANES, rt_first_lanes_16(left - LANES), back);
         }
     }
 }
