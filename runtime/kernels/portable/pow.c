@@ -214,11 +214,50 @@ static void power_halves(op_dtype dtype, void *to, const void *base, int64_t bas
     }
 }
 
+/* Up to PAIRS integers to one that is not negative; tells which of both arrays has the powers. */
+RT_CLONES static const uint64_t *raise_all(uint64_t *squares, uint64_t *results, int64_t count,
+                                           uint64_t magnitude) {
+    for (; magnitude && magnitude % 2 == 0; magnitude /= 2)
+        for (int64_t i = 0; i < count; i++) squares[i] *= squares[i];
+    if (magnitude == 1) return squares;
+    for (int64_t i = 0; i < count; i++) results[i] = magnitude ? squares[i] : 1;
+    while (magnitude > 1) {
+        magnitude /= 2;
+        for (int64_t i = 0; i < count; i++) squares[i] *= squares[i];
+        if (magnitude % 2)
+            for (int64_t i = 0; i < count; i++) results[i] *= squares[i];
+    }
+    return results;
+}
+
+/* The same of integers of 32 or 64 bits, by any exponent of an integer type: where it is one for all bases, many at a time. */
+static void power_integers(op_dtype dtype, void *to, const void *base, int64_t base_stride,
+                           op_dtype exponent_dtype, const void *exponent, int64_t exponent_stride,
+                           int64_t count) {
+    uint64_t squares[PAIRS], results[PAIRS], magnitude = 0;
+    const bool single = count > 0 && exponent_stride == 0 && base_stride == 1;
+    if (!single || load_integer(exponent_dtype, exponent, 0, &magnitude)) {
+        power_mixed(dtype, to, base, base_stride, exponent_dtype, exponent, exponent_stride, count);
+        return;
+    }
+    for (int64_t i = 0; i < count; i += PAIRS) {
+        const int64_t some = count - i < PAIRS ? count - i : PAIRS;
+        if (dtype == OP_INT64) memcpy(squares, (const int64_t *)base + i, (size_t)some * sizeof *squares);
+        for (int64_t k = 0; k < some && dtype == OP_INT32; k++)
+            squares[k] = (uint64_t)((const int32_t *)base)[i + k];
+        const uint64_t *powers = raise_all(squares, results, some, magnitude);
+        if (dtype == OP_INT64) memcpy((int64_t *)to + i, powers, (size_t)some * sizeof *powers);
+        for (int64_t k = 0; k < some && dtype == OP_INT32; k++)
+            ((int32_t *)to)[i + k] = (int32_t)(uint32_t)powers[k];
+    }
+}
+
 rt_power_function *rt_power_select(op_dtype base, op_dtype exponent, const op_tensor *exponents) {
     int64_t elements;
     bool single = op_shape_elements(&exponents->type.shape, &elements) && elements == 1;
     if (rt_is_half(base) && single && is_real(exponent)) return power_halves;
     if (base == OP_FLOAT && base != exponent && single) return power_float_mixed;
+    if ((base == OP_INT32 || base == OP_INT64) && !is_real(exponent) && single) return power_integers;
     if (base != exponent) return power_mixed;
     return base == OP_FLOAT && single ? power_float : NULL;
 }

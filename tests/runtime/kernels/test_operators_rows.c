@@ -364,6 +364,39 @@ static bool comes_first(const float *x, int64_t a, int64_t b, bool largest) {
     return x[a] == x[b] ? a < b : (x[a] > x[b]) == largest;
 }
 
+/* Integers to one integer, in order and in place of blocks: products that wrap around. */
+static void powers_of_integers(void **state) {
+    (void)state;
+    static const int64_t counts[] = {1, 2, 17, 255, 256, 257, 1000};
+    for (uint64_t round = 1; round <= 140; round++) {
+        uint64_t seed = round;
+        const int64_t count = counts[round % 7], exponent = (int64_t)(round % 20) - 3;
+        const bool wide = round % 2, wide_exponent = round % 3;
+        application app;
+        application_init(&app, OP_POW);
+        void *base = application_input(&app, wide ? OP_INT64 : OP_INT32, 1, &count);
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t number = random_range(&seed, -40, 40);
+            if (wide) ((int64_t *)base)[i] = number;
+            else ((int32_t *)base)[i] = (int32_t)number;
+        }
+        void *by = application_input(&app, wide_exponent ? OP_INT64 : OP_INT32, 1, DIMS(1));
+        if (wide_exponent) *(int64_t *)by = exponent;
+        else *(int32_t *)by = (int32_t)exponent;
+        application_run(&app, "portable.elementwise_binary", 1 + (int)(round % 2));
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t number = wide ? ((int64_t *)base)[i] : ((int32_t *)base)[i];
+            uint64_t want = 1;
+            for (int64_t k = 0; k < exponent; k++) want *= (uint64_t)number;
+            if (exponent < 0)
+                want = number == 1 || (number == -1 && exponent % 2 == 0) ? 1 : number == -1 ? UINT64_MAX : 0;
+            if (wide) assert_int_equal(((int64_t *)app.outputs[0].data)[i], (int64_t)want);
+            else assert_int_equal(((uint32_t *)app.outputs[0].data)[i], (uint32_t)want);
+        }
+        application_free(&app);
+    }
+}
+
 /* Rows with equal elements, zeros of both signs, infinities and NaN: each element comes as often before others as the order says. */
 static void the_first_of_rows(void **state) {
     (void)state;
@@ -705,6 +738,7 @@ int main(void) {
                                        cmocka_unit_test(long_sums_stay_near),
                                        cmocka_unit_test(powers_with_one_exponent),
                                        cmocka_unit_test(powers_of_halves),
+                                       cmocka_unit_test(powers_of_integers),
                                        cmocka_unit_test(the_first_of_rows),
                                        cmocka_unit_test(the_first_of_columns),
                                        cmocka_unit_test(the_first_of_integers),
