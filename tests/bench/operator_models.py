@@ -245,6 +245,24 @@ def images():
         one('transposed_' + name, 'ConvTranspose', [x], {'w': floats(*weights), 'b': floats(weights[1])}, **attributes)
 
 
+def rarer():
+    """Operators of fewer models, and inputs that others have as constants."""
+    for name, rows, block, attributes in (('windows', [1, 576, 3136], [3, 3], {'pads': [1] * 4}), ('twice', [1, 256, 784], [2, 2], {'strides': [2, 2]}),
+                                          ('patches', [1, 768, 196], [16, 16], {'strides': [16, 16]})):
+        image = [224, 224] if block[0] == 16 else [56, 56]
+        one('col2im_' + name, 'Col2Im', [rows], {'i': integers(*image), 'b': integers(*block)}, opset=18, **attributes)
+    one('deform_conv', 'DeformConv', [[1, 64, 28, 28], [64, 64, 3, 3], [1, 18, 28, 28]], opset=19, pads=[1] * 4)
+    for name, weights, attributes in (('2x2', [64, 32, 2, 2], {'strides': [2, 2]}), ('4x4', [64, 32, 4, 4], {'strides': [2, 2], 'pads': [1] * 4}),
+                                      ('groups', [64, 1, 4, 4], {'strides': [2, 2], 'pads': [1] * 4, 'group': 64})):
+        one('transposed_computed_' + name, 'ConvTranspose', [[1, 64, 28, 28], weights], **attributes)
+    for name, kind in (('int64', INT64), ('float', FLOAT)):
+        one('unique_' + name, 'Unique', [[10000]], types=[kind], results=(kind, INT64, INT64, INT64))
+        one('pow_' + name, 'Pow', [[200000]], {'p': np.array(3, {'int64': 'i8', 'float': 'f'}[name])}, types=[kind], results=(kind,))
+    one('gather_elements_0', 'GatherElements', [[512, 512]], {'i': random.integers(-512, 512, (512, 512))}, axis=0)
+    boxes = np.repeat(random.integers(0, 8400, (1, 300, 1)), 84, 2)
+    one('gather_elements_boxes', 'GatherElements', [[1, 8400, 84]], {'i': boxes}, axis=1)
+
+
 def products():
     for name, a, b in (('512', [512, 512], [512, 512]), ('vector', [1, 1024], [1024, 4096]),
                        ('sequence', [1, 128, 768], [768, 3072]), ('tall', [4096, 16], [16, 16]),
@@ -276,5 +294,5 @@ def little_graphs():
     chain('mish', IMAGE, [('Softplus', ['x0'], 's', {}), ('Tanh', ['s'], 't', {}), ('Mul', ['x0', 't'], 'y', {})], {})
 
 
-for family in (elementwise, kinds, doubles, signals, reductions, movement, images, products, little_graphs):
+for family in (elementwise, kinds, doubles, signals, reductions, movement, images, rarer, products, little_graphs):
     family()
