@@ -257,6 +257,8 @@ static const char *const endless =
 static void as_often_as_wanted(void **state) {
     (void)state;
     char text[4096];
+    /* What is fused goes by rows in registers alone. */
+    const bool here = __builtin_cpu_supports("avx512f");
     write_module(text, sizeof text, endless, 40, 0);
     for (int threads = 1; threads <= 3; threads++) {
         support_session on;
@@ -264,13 +266,14 @@ static void as_often_as_wanted(void **state) {
         support_session_open_on(&on, text, false, threads);
         bind_all(&on, &trips);
         assert_false(run_both(&on));
-        for (trips = 1; trips < 200; trips = 3 * trips + 1) assert_int_equal(run_both(&on), trips >= 8);
+        for (trips = 1; trips < 200; trips = 3 * trips + 1)
+            assert_int_equal(run_both(&on), here && trips >= 8);
         trips = INT64_MAX;
         on.session->run_seconds = 0.05;
         assert_int_equal(ouro_session_run(on.session, NULL), OURO_CANCELLED);
         trips = 9;
         on.session->run_seconds = 0;
-        assert_true(run_both(&on));
+        assert_int_equal(run_both(&on), here);
         support_session_close(&on);
     }
 }

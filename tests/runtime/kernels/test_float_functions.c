@@ -204,11 +204,15 @@ static void test_fused_gates(void **state) {
             const double expected = rt_activation_value(&gates[g], (double)x);
             assert_true(fabs((double)data[i] - expected) <= 1e-30 + 2e-6 * fabs(expected));
         }
-        float odd[] = {INFINITY, -INFINITY, NAN, 1e30f, -1e30f, 0.0f};
+        static const float given[] = {INFINITY, -INFINITY, NAN, 1e30f, -1e30f, 0.0f};
+        float odd[6];
+        memcpy(odd, given, sizeof odd);
         const double slope = gates[g].kind == RT_ACTIVATION_SWISH ? (double)gates[g].alpha : 1;
         rt_activation_fused(&gates[g], odd, 6);
         assert_true(isnan(odd[2]));
-        for (int i = 0; i < 6; i++) assert_true(i == 2 || !isnan(odd[i]));
+        /* An infinity times no gate at all is no number, but where a gate is never quite shut. */
+        for (int i = 0; i < 6; i++)
+            assert_true(!isnan(odd[i]) || isnan(rt_activation_value(&gates[g], (double)given[i])));
         const double far = gates[g].kind == RT_ACTIVATION_SWISH ? 1e30 : 1;
         assert_true((double)odd[slope > 0 ? 3 : 4] == (slope > 0 ? 1 : -1) * (double)(float)far);
     }

@@ -22,9 +22,14 @@ typedef struct windows {
     int64_t extents[2];
 } windows;
 
+/* The fewest channels and filters of which this machine has an estimate. */
+static int64_t fewest_channels(void) {
+    return rt_winograd_is_predicted(8, 8, &one_thread) ? 8 : 16;
+}
+
 /* An application of random extents. */
 static void draw(application *app, op_dtype dtype, const windows *of, uint64_t *seed, bool residual) {
-    const int64_t fewest = rt_winograd_is_predicted(8, 8, &one_thread) ? 8 : 16;
+    const int64_t fewest = fewest_channels();
     const int64_t images = random_range(seed, 1, 3), channels = random_range(seed, fewest, 50),
                   filters = random_range(seed, fewest, 50);
     const int32_t rank = of->rank + 2;
@@ -147,7 +152,8 @@ static void test_many_tiles(void **state) {
     static const char *const names[] = {"portable.winograd", "portable.winograd_transforming"};
     for (uint64_t trial = 1; trial <= 6; trial++) {
         uint64_t seed = trial;
-        const int64_t channels = random_range(&seed, 8, 70), filters = random_range(&seed, 8, 70);
+        const int64_t fewest = fewest_channels(), channels = random_range(&seed, fewest, 70),
+                      filters = random_range(&seed, fewest, 70);
         application app;
         application_init(&app, OP_CONV);
         application_random(&app, OP_FLOAT, 4,
