@@ -186,7 +186,7 @@ static void multiply_block(const product_job *job, int64_t batch, int64_t row, i
     float *y = (float *)job->y + (batch * product->rows + row) * product->columns + column;
     rt_tiles ends = {0};
     const bool finished = product->depth > 0 && finished_by_tiles(job, column, &ends),
-               wide = product->b_column == 1 && rt_wide_tiles_here();
+               wide = product->b_column == 1 && rt_wide_vectors_here();
     for (int64_t from = 0; from < product->depth; from += RT_BLOCK_DEPTH) {
         const int64_t rest = product->depth - from, depth = rest < RT_BLOCK_DEPTH ? rest : RT_BLOCK_DEPTH;
         const float *right = b + from * product->b_depth;

@@ -75,7 +75,6 @@ TILE(double_1_baseline, BASELINE, double, doubles_16, 1, 1, ADD)
 #define AVX2 __attribute__((target("avx2")))
 #define FMA __attribute__((target("avx2,fma,f16c")))
 #define AVX512 __attribute__((target("avx512f")))
-#define ADD_AVX2(sum, left, right) (sum = _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum))
 TILE(tile_1_avx2, AVX2, float, rt_floats_8, 1, 1, ADD)
 TILE(tile_1_wide_avx2, AVX2, float, rt_floats_8, 1, 4, ADD)
 TILE(tile_2_avx2, AVX2, float, rt_floats_8, 2, 1, ADD)
@@ -87,18 +86,6 @@ TILE(tile_2_avx512, AVX512, float, rt_floats_16, 2, 1, ADD)
 TILE(tile_2_wide_avx512, AVX512, float, rt_floats_16, 2, 4, ADD)
 TILE(tile_4_avx512, AVX512, float, rt_floats_16, 4, 1, ADD)
 TILE(tile_8_avx512, AVX512, float, rt_floats_16, 8, 1, ADD)
-TILE(fused_1_avx2, FMA, float, rt_floats_8, 1, 1, ADD_AVX2)
-TILE(fused_2_avx2, FMA, float, rt_floats_8, 2, 1, ADD_AVX2)
-TILE(fused_4_avx2, FMA, float, rt_floats_8, 4, 1, ADD_AVX2)
-TILE(fused_6_avx2, FMA, float, rt_floats_8, 6, 1, ADD_AVX2)
-#define AVX2_OF(kind, LOAD)                                                                                  \
-    TILE_OF(kind##_6_avx2, FMA, float, rt_floats_8, uint16_t, LOAD, 6, 1, ADD_AVX2)                          \
-    TILE_OF(kind##_4_avx2, FMA, float, rt_floats_8, uint16_t, LOAD, 4, 1, ADD_AVX2)                          \
-    TILE_OF(kind##_2_avx2, FMA, float, rt_floats_8, uint16_t, LOAD, 2, 1, ADD_AVX2)                          \
-    TILE_OF(kind##_1_avx2, FMA, float, rt_floats_8, uint16_t, LOAD, 1, 1, ADD_AVX2)
-AVX2_OF(half, RT_LOAD_HALF_8)
-AVX2_OF(brain, RT_LOAD_BRAIN_8)
-AVX2_OF(short, RT_LOAD_SHORT_8)
 #define ADD_DOUBLES_AVX2(sum, left, right) (sum = _mm256_fmadd_pd(_mm256_set1_pd(left), right, sum))
 #define ADD_DOUBLES_AVX512(sum, left, right) (sum = _mm512_fmadd_pd(_mm512_set1_pd(left), right, sum))
 TILE(double_1_avx2, AVX2, double, doubles_32, 1, 1, ADD)
@@ -146,15 +133,6 @@ static const tile avx2_tiles[] = {{4, 1, tile_4_avx2, false},
 static const tile avx512_tiles[] = {{8, 1, tile_8_avx512, false},      {4, 1, tile_4_avx512, false},
                                     {2, 4, tile_2_wide_avx512, false}, {2, 1, tile_2_avx512, false},
                                     {1, 8, tile_1_wide_avx512, false}, {1, 1, tile_1_avx512, false}};
-#define FUSED_AVX2(kind)                                                                                     \
-    static const tile avx2_##kind[] = {{6, 1, kind##_6_avx2, false},                                         \
-                                       {4, 1, kind##_4_avx2, false},                                         \
-                                       {2, 1, kind##_2_avx2, false},                                         \
-                                       {1, 1, kind##_1_avx2, false}};
-FUSED_AVX2(fused)
-FUSED_AVX2(half)
-FUSED_AVX2(brain)
-FUSED_AVX2(short)
 static const tile avx2_doubles[] = {{2, 1, double_2_avx2, false}, {1, 1, double_1_avx2, false}};
 static const tile avx512_doubles[] = {{4, 1, double_4_avx512, false}, {1, 1, double_1_avx512, false}};
 static const tile avx2_fused_doubles[] = {{2, 1, fused_double_2_avx2, false},
@@ -167,25 +145,17 @@ static const tile avx512_fused_doubles[] = {OF_DOUBLES(12), OF_DOUBLES(11), OF_D
 #endif
 
 /* Of floats, but for those of wide_tiles.c. */
-static const tile *best_tiles(bool fused) {
+static const tile *best_tiles(void) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (!fused && __builtin_cpu_supports("avx512f")) return avx512_tiles;
-    if (fused && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && rt_has_half_conversions())
-        return avx2_fused;
+    if (__builtin_cpu_supports("avx512f")) return avx512_tiles;
     if (__builtin_cpu_supports("avx2")) return avx2_tiles;
 #endif
-    (void)fused;
     return baseline_tiles;
 }
 
 /* Of panels of 16 bits, the same. */
 static const tile *best_narrow(op_dtype stored) {
-#define OF(half, brain, whole) (stored == OP_FLOAT16 ? half : stored == OP_BFLOAT16 ? brain : whole)
-#if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && rt_has_half_conversions())
-        return OF(avx2_half, avx2_brain, avx2_short);
-#endif
-    return OF(baseline_halves, baseline_brains, baseline_shorts);
+    return stored == OP_FLOAT16 ? baseline_halves : stored == OP_BFLOAT16 ? baseline_brains : baseline_shorts;
 }
 
 static const tile *best_doubles(bool fused) {
@@ -288,12 +258,12 @@ static void run_both(const rt_tiles *tiles) {
 
 void rt_tiles_run(const rt_tiles *tiles) {
     const bool narrow = tiles->stored != OP_NONE && tiles->stored != OP_FLOAT;
-    if ((tiles->fused || narrow) && rt_wide_tiles_here()) {
-        rt_wide_tiles_run(tiles);
+    if (tiles->then && !(tiles->fused && rt_wide_vectors_here())) {
+        run_both(tiles);
         return;
     }
-    if (tiles->then) {
-        run_both(tiles);
+    if ((tiles->fused || narrow) && rt_wide_tiles_here()) {
+        rt_wide_tiles_run(tiles);
         return;
     }
     run_block(&(block){.rows = tiles->rows,
@@ -309,7 +279,7 @@ void rt_tiles_run(const rt_tiles *tiles) {
                        .size = sizeof(float),
                        .weight_size = narrow ? sizeof(uint16_t) : sizeof(float),
                        .add = tiles->add},
-              narrow ? best_narrow(tiles->stored) : best_tiles(tiles->fused));
+              narrow ? best_narrow(tiles->stored) : best_tiles());
     if (tiles->bias || tiles->limited) finish(tiles);
 }
 

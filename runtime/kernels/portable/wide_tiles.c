@@ -4,6 +4,7 @@
  */
 #include "runtime/kernels/portable/wide_tiles.h"
 #include "runtime/kernels/portable/lanes.h"
+#include "runtime/kernels/portable/wide_tile.h"
 #include <math.h>
 #include <string.h>
 
@@ -15,31 +16,10 @@
 enum {
     MOST_ROWS = RT_WIDE_ROWS,
     MOST_PANELS = 8,
-    STEPS = 2,          /* of the depth that share additions of addresses */
     COPIED_DEPTH = 384, /* of rows that are copied, at most */
+    LINES = 8,          /* of a set of a nearest cache */
     PAGE = 4096         /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
 };
-
-/* Some rows and some panels. */
-typedef struct wide_tile {
-    int64_t row, depth, a_row, panel_step, c_row;
-    int64_t ahead;   /* bytes from a panel to what is asked for while it is read; 0: nothing is */
-    int64_t stretch; /* of every so many pairs of steps, one pair's bytes are asked for there */
-    const float *a;
-    const char *panels;
-    float *c;
-    uintptr_t later;   /* what is written soon; 0: nothing */
-    int64_t later_row; /* bytes from one row of it to the next */
-    const float *bias; /* NULL: none */
-    float low, high;
-    __mmask16 last; /* the columns of the last panel that there are */
-    bool add;
-    const rt_tiles_then *then; /* NULL: nothing; with what it has here: */
-    const float *then_a;
-    float *then_c;
-    int64_t then_panels; /* bytes from the panels of the first product to those of the second */
-    const float *more;
-} wide_tile;
 
 /* The vector at an element of a panel. */
 AVX512 INLINE __m512 load(op_dtype stored, const char *at) {
@@ -50,7 +30,7 @@ AVX512 INLINE __m512 load(op_dtype stored, const char *at) {
 }
 
 /* Asks for what is written soon: as many lines as these sums go to. */
-INLINE void ask_later(const wide_tile *t, int rows, int panels) {
+INLINE void ask_later(const rt_wide_tile *t, int rows, int panels) {
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < panels; v++)
             __builtin_prefetch((const void *)(t->later + (uintptr_t)(r * t->later_row + v * RT_ALIGNMENT)), 1, 3);
@@ -68,7 +48,7 @@ AVX512 INLINE void add_all(const float *from, int64_t row, __mmask16 last, int r
 }
 
 /* Sums begin with what is there, or with zeros, while the memory that they go to is asked for. */
-AVX512 INLINE void begin(const wide_tile *t, int rows, int panels, __m512 (*sums)[MOST_PANELS]) {
+AVX512 INLINE void begin(const rt_wide_tile *t, int rows, int panels, __m512 (*sums)[MOST_PANELS]) {
     float *c = t->c;
     const bool add = t->add;
     const int64_t c_row = t->c_row;
@@ -88,7 +68,7 @@ AVX512 INLINE void begin(const wide_tile *t, int rows, int panels, __m512 (*sums
 }
 
 /* A number that is none stays one: it is the second operand. */
-AVX512 INLINE void finish(const wide_tile *t, int rows, int panels, __m512 (*sums)[MOST_PANELS]) {
+AVX512 INLINE void finish(const rt_wide_tile *t, int rows, int panels, __m512 (*sums)[MOST_PANELS]) {
     if (t->bias) {
         _Pragma("GCC unroll 8") for (int v = 0; v < panels; v++) {
             const __m512 bias =
@@ -128,16 +108,8 @@ AVX512 INLINE void add_products(op_dtype stored, int rows, int panels, const flo
     }
 }
 
-/* For so many panels, what is reached from here: after the last panel there may be nothing, and C knows no addresses there. */
-INLINE void ask_ahead(uintptr_t from, int panels, int64_t step, int64_t bytes) {
-    _Pragma("GCC unroll 8") for (int v = 0; v < panels; v++) {
-        for (int64_t at = 0; at < bytes; at += RT_ALIGNMENT)
-            __builtin_prefetch((const void *)(from + (uintptr_t)(v * step + at)), 0, 2);
-    }
-}
-
 /* Sums of the whole depth. */
-AVX512 INLINE void add_depth(const wide_tile *t, op_dtype stored, int rows, int panels, const float *left,
+AVX512 INLINE void add_depth(const rt_wide_tile *t, op_dtype stored, int rows, int panels, const float *left,
                              int64_t a_row, const char *panel, __m512 (*sums)[MOST_PANELS]) {
     enum { ADDRESSES = (MOST_ROWS + 2) / 3 };
     const int64_t each = stored == OP_FLOAT ? sizeof(float) : sizeof(uint16_t), step = t->panel_step * each,
@@ -146,25 +118,25 @@ AVX512 INLINE void add_depth(const wide_tile *t, op_dtype stored, int rows, int 
     const bool asks = panels <= 2 && ahead != 0;
     const float *a[ADDRESSES];
     _Pragma("GCC unroll 5") for (int i = 0; i < addresses; i++) a[i] = left + 3 * i * a_row;
-    const char *const end = panel + depth / STEPS * STEPS * RT_PANEL * each;
-    const int64_t stretch = t->stretch * STEPS * RT_PANEL * each;
+    const char *const end = panel + depth / RT_WIDE_STEPS * RT_WIDE_STEPS * RT_PANEL * each;
+    const int64_t stretch = t->stretch * RT_WIDE_STEPS * RT_PANEL * each;
     while (panel < end) {
         const char *const stop = asks && end - panel > stretch ? panel + stretch : end;
-        if (asks) ask_ahead((uintptr_t)panel + (uintptr_t)ahead, panels, step, STEPS * RT_PANEL * each);
+        if (asks) rt_wide_ask((uintptr_t)panel + (uintptr_t)ahead, panels, step, RT_WIDE_STEPS * RT_PANEL * each);
         do {
             /* Nothing else moves on: what is reached from these is not given registers that do, too. */
             __asm__("" : "+r"(panel));
             _Pragma("GCC unroll 5") for (int i = 0; i < addresses; i++) __asm__("" : "+r"(a[i]));
             add_products(stored, rows, panels, a, a_row, panel, step, 0, sums);
             add_products(stored, rows, panels, a, a_row, panel, step, 1, sums);
-            panel += STEPS * RT_PANEL * each;
-            _Pragma("GCC unroll 5") for (int i = 0; i < addresses; i++) a[i] += STEPS;
+            panel += RT_WIDE_STEPS * RT_PANEL * each;
+            _Pragma("GCC unroll 5") for (int i = 0; i < addresses; i++) a[i] += RT_WIDE_STEPS;
         } while (panel < stop);
     }
-    if (depth % STEPS) add_products(stored, rows, panels, a, a_row, panel, step, 0, sums);
+    if (depth % RT_WIDE_STEPS) add_products(stored, rows, panels, a, a_row, panel, step, 0, sums);
 }
 
-AVX512 INLINE void make(const wide_tile *t, op_dtype stored, int rows, int panels) {
+AVX512 INLINE void make(const rt_wide_tile *t, op_dtype stored, int rows, int panels) {
     __m512 sums[MOST_ROWS][MOST_PANELS];
     if (t->later) ask_later(t, rows, panels);
     begin(t, rows, panels, sums);
@@ -174,7 +146,7 @@ AVX512 INLINE void make(const wide_tile *t, op_dtype stored, int rows, int panel
 }
 
 /* The same, and then what rt_tiles_then says. */
-AVX512 INLINE void make_both(const wide_tile *t, int rows, int panels) {
+AVX512 INLINE void make_both(const rt_wide_tile *t, int rows, int panels) {
     const rt_tiles_then *then = t->then;
     __m512 sums[MOST_ROWS][MOST_PANELS];
     if (t->later) ask_later(t, rows, panels);
@@ -189,9 +161,8 @@ AVX512 INLINE void make_both(const wide_tile *t, int rows, int panels) {
     store(t->then_c, then->c_row, t->last, rows, panels, sums);
 }
 
-typedef void wide_function(const wide_tile *t);
 #define TILE(name, stored, rows, panels)                                                                     \
-    AVX512 static void name##_##rows##_##panels(const wide_tile *t) {                                        \
+    AVX512 static void name##_##rows##_##panels(const rt_wide_tile *t) {                                     \
         make(t, stored, rows, panels);                                                                       \
     }
 #define FEW(name, stored, rows)                                                                              \
@@ -227,10 +198,10 @@ ALL(halves, OP_FLOAT16)
 ALL(brains, OP_BFLOAT16)
 ALL(shorts, OP_INT16)
 #define BOTH(rows)                                                                                           \
-    AVX512 static void both_##rows##_1(const wide_tile *t) {                                                 \
+    AVX512 static void both_##rows##_1(const rt_wide_tile *t) {                                                 \
         make_both(t, rows, 1);                                                                               \
     }                                                                                                        \
-    AVX512 static void both_##rows##_2(const wide_tile *t) {                                                 \
+    AVX512 static void both_##rows##_2(const rt_wide_tile *t) {                                                 \
         make_both(t, rows, 2);                                                                               \
     }
 BOTH(1)
@@ -249,7 +220,6 @@ BOTH(13)
 BOTH(14)
 
 /* For so many rows, those of 1, 2, 4 and 8 panels. */
-enum { WIDTHS = 4 };
 #define ROW(name, rows)                                                                                      \
     { name##_##rows##_1, name##_##rows##_2 }
 #define ROW_4(name, rows)                                                                                    \
@@ -262,20 +232,32 @@ enum { WIDTHS = 4 };
             ROW_4(name, 6), ROW(name, 7), ROW(name, 8), ROW(name, 9), ROW(name, 10), ROW(name, 11),          \
             ROW(name, 12), ROW(name, 13), ROW(name, 14)                                                      \
     }
-static wide_function *const tiles_of[4][MOST_ROWS + 1][WIDTHS] = {TABLE(floats), TABLE(halves), TABLE(brains),
-                                                                  TABLE(shorts)};
+static rt_wide_function *const tiles_of[4][MOST_ROWS + 1][RT_WIDE_WIDTHS] = {TABLE(floats), TABLE(halves),
+                                                                             TABLE(brains), TABLE(shorts)};
 
-static wide_function *const tiles_of_both[MOST_ROWS + 1][WIDTHS] = {
-    {NULL},       ROW(both, 1), ROW(both, 2),  ROW(both, 3),  ROW(both, 4),  ROW(both, 5),  ROW(both, 6), ROW(both, 7),
-    ROW(both, 8), ROW(both, 9), ROW(both, 10), ROW(both, 11), ROW(both, 12), ROW(both, 13), ROW(both, 14)};
+static rt_wide_function *const tiles_of_both[MOST_ROWS + 1][RT_WIDE_WIDTHS] = {
+    {NULL},       ROW(both, 1), ROW(both, 2),  ROW(both, 3),  ROW(both, 4),
+    ROW(both, 5), ROW(both, 6), ROW(both, 7),  ROW(both, 8),  ROW(both, 9),
+    ROW(both, 10), ROW(both, 11), ROW(both, 12), ROW(both, 13), ROW(both, 14)};
 
-static wide_function *const *tiles_for(op_dtype stored, int64_t rows, bool both) {
-    if (both) return tiles_of_both[rows];
-    return tiles_of[stored == OP_FLOAT16 ? 1 : stored == OP_BFLOAT16 ? 2 : stored == OP_INT16 ? 3 : 0][rows];
+static rt_wide_functions functions_of(op_dtype stored) {
+    if (!rt_wide_vectors_here()) return rt_wide_functions_avx2(stored);
+    return (rt_wide_functions){.rows = MOST_ROWS,
+                               .cuts = true,
+                               .both = tiles_of_both,
+                               .of = tiles_of[stored == OP_FLOAT16    ? 1
+                                              : stored == OP_BFLOAT16 ? 2
+                                              : stored == OP_INT16    ? 3
+                                                                      : 0]};
+}
+
+bool rt_wide_vectors_here(void) {
+    return __builtin_cpu_supports("avx512f");
 }
 
 bool rt_wide_tiles_here(void) {
-    return __builtin_cpu_supports("avx512f");
+    return rt_wide_vectors_here() ||
+           (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && rt_has_half_conversions());
 }
 
 static bool is_wide(const rt_tiles *tiles) {
@@ -285,7 +267,7 @@ static bool is_wide(const rt_tiles *tiles) {
 /* Sets what is asked for while these panels are read, some of all columns, in pass `pass` of `passes` over all of them. What is far is asked for a
  * little before it is read. What the next tiles read is asked for by all passes, each for its part of every stretch: a core can wait for so few lines
  * of memory at a time that a pass which asks for all of a panel has its own reads wait, too. */
-static void set_ahead(const rt_tiles *tiles, wide_tile *t, int64_t pass, int64_t passes, int64_t size,
+static void set_ahead(const rt_tiles *tiles, rt_wide_tile *t, int64_t pass, int64_t passes, int64_t size,
                       int64_t column, int64_t panels) {
     const bool near = pass == 0 && (tiles->far || (tiles->next && passes == 1));
     const int64_t first = tiles->far ? 1 : 0, bytes = panels * t->panel_step * size;
@@ -294,22 +276,65 @@ static void set_ahead(const rt_tiles *tiles, wide_tile *t, int64_t pass, int64_t
     if (near && column + panels * RT_PANEL < tiles->columns) t->ahead = bytes;
     else if (!next) t->ahead = 0;
     else if (near) t->ahead = next - t->panels;
-    else t->ahead = next - (const char *)tiles->panels + (pass - first) * STEPS * RT_PANEL * size;
+    else t->ahead = next - (const char *)tiles->panels + (pass - first) * RT_WIDE_STEPS * RT_PANEL * size;
+}
+
+/* GCC has instructions for copies and zeros that are slow to begin: not for panels' rows. */
+INLINE void clear_panel(float *to) {
+    _Pragma("GCC unroll 4") for (int i = 0; i < RT_PANEL; i += 4) * (rt_floats_4 *)(void *)(to + i) =
+        (rt_floats_4){0};
+}
+
+/* Fewer than RT_PANEL numbers. */
+INLINE void copy_some(float *to, const float *from, int64_t count) {
+    _Pragma("GCC unroll 4") for (int64_t some = RT_PANEL / 2; some > 0; some /= 2) {
+        if (!(count & some)) continue;
+        memcpy(to, from, (size_t)some * sizeof *to);
+        to += some;
+        from += some;
+    }
+}
+
+/* The last columns, fewer than a panel, of tiles that do not cut it: they pass through a full one beside. */
+static void run_edge(const rt_tiles *tiles, rt_wide_tile *t, rt_wide_function *run, int64_t rows,
+                     int64_t columns) {
+    _Alignas(RT_ALIGNMENT) float edge[MOST_ROWS * RT_PANEL], bias[RT_PANEL];
+    float *const c = t->c;
+    const int64_t c_row = t->c_row;
+    for (int64_t r = 0; r < rows && tiles->add; r++) {
+        clear_panel(edge + r * RT_PANEL);
+        copy_some(edge + r * RT_PANEL, c + r * c_row, columns);
+    }
+    if (t->bias) {
+        clear_panel(bias);
+        copy_some(bias, t->bias, columns);
+        t->bias = bias;
+    }
+    t->c = edge;
+    t->c_row = RT_PANEL;
+    run(t);
+    t->c_row = c_row;
+    for (int64_t r = 0; r < rows; r++) copy_some(c + r * c_row, edge + r * RT_PANEL, columns);
 }
 
 /* Some rows over all panels. */
-static void run_rows(const rt_tiles *tiles, wide_tile *t, int64_t rows, int64_t pass, int64_t passes) {
+static void run_rows(const rt_tiles *tiles, const rt_wide_functions *functions, rt_wide_tile *t, int64_t rows,
+                     int64_t pass, int64_t passes) {
     const int64_t size = is_wide(tiles) ? sizeof(float) : sizeof(uint16_t);
-    wide_function *const *of = tiles_for(tiles->stored, rows, tiles->then != NULL);
-    int width = WIDTHS - 1;
+    rt_wide_function *const *of = tiles->then ? functions->both[rows] : functions->of[rows];
+    int width = RT_WIDE_WIDTHS - 1;
     for (int64_t column = 0; column < tiles->columns;) {
-        const int64_t rest = tiles->columns - column, panels = (rest + RT_PANEL - 1) / RT_PANEL;
+        const int64_t rest = tiles->columns - column, whole = rest / RT_PANEL,
+                      panels = whole + (rest % RT_PANEL && (functions->cuts || !whole));
         while (!of[width] || panels < INT64_C(1) << width) width--;
         const int64_t some = INT64_C(1) << width, columns = some * RT_PANEL;
         t->panels = (const char *)tiles->panels + column / RT_PANEL * t->panel_step * size;
         set_ahead(tiles, t, pass, passes, size, column, some);
         t->c = tiles->c + t->row * tiles->c_row + column;
-        t->later = tiles->later ? (uintptr_t)tiles->later + (uintptr_t)(t->row * t->later_row + column * (int64_t)sizeof(float)) : 0;
+        t->later = tiles->later
+                       ? (uintptr_t)tiles->later +
+                             (uintptr_t)(t->row * t->later_row + column * (int64_t)sizeof(float))
+                       : 0;
         t->bias = tiles->bias ? tiles->bias + column : NULL;
         if (tiles->then) {
             const rt_tiles_then *then = tiles->then;
@@ -317,7 +342,8 @@ static void run_rows(const rt_tiles *tiles, wide_tile *t, int64_t rows, int64_t 
             t->more = then->more ? then->more + t->row * tiles->c_row + column : NULL;
         }
         t->last = rt_first_lanes_16(rest - (some - 1) * RT_PANEL);
-        of[width](t);
+        if (rest < columns && !functions->cuts) run_edge(tiles, t, of[width], rows, rest);
+        else of[width](t);
         column += columns;
     }
 }
@@ -336,12 +362,12 @@ static int lines_of_set(void) {
     return known - 1;
 }
 
-/* Rows are copied where their depth does not lie side by side, and where they lie so far apart that they meet in one set of a nearest cache
- * of 8 lines a set. Where it has 12 (from Ice Lake and Zen 5 on), the copy takes more time than what it saves. */
-static bool is_copied(const rt_tiles *tiles) {
-    enum { ENOUGH_LINES = 12 };
+/* Rows are copied where their depth does not lie side by side, and where so many lie so far apart that they meet in one set of a nearest
+ * cache of LINES lines a set. Where it has 12 (from Ice Lake and Zen 5 on), the copy takes more time than what it saves. */
+static bool is_copied(const rt_tiles *tiles, const rt_wide_functions *functions) {
     if (tiles->a_depth != 1) return true;
-    return !tiles->then && tiles->a_row * (int64_t)sizeof(float) % PAGE == 0 && lines_of_set() < ENOUGH_LINES;
+    if (functions->rows < LINES || tiles->then) return false;
+    return tiles->a_row * (int64_t)sizeof(float) % PAGE == 0 && lines_of_set() <= LINES;
 }
 
 static void copy_rows(const rt_tiles *tiles, int64_t row, int64_t rows, float *to) {
@@ -354,34 +380,39 @@ static void copy_rows(const rt_tiles *tiles, int64_t row, int64_t rows, float *t
 }
 
 /* A depth that a copy holds, where rows are copied. Rows are dealt out evenly. */
-static void run_depth(const rt_tiles *tiles) {
+static void run_depth(const rt_tiles *tiles, const rt_wide_functions *functions) {
     float copied[MOST_ROWS * COPIED_DEPTH];
-    const bool copies = is_copied(tiles);
+    const bool copies = is_copied(tiles, functions);
     const rt_tiles_then *then = tiles->then;
-    const int64_t passes = (tiles->rows + MOST_ROWS - 1) / MOST_ROWS;
-    wide_tile t = {.depth = tiles->depth,
-                   .a_row = copies ? tiles->depth : tiles->a_row,
-                   .panel_step = tiles->panel_step ? tiles->panel_step : tiles->depth * RT_PANEL,
-                   .c_row = tiles->c_row,
-                   .later_row = tiles->later_row * (int64_t)sizeof(float),
-                   .low = tiles->limited ? tiles->low : -INFINITY,
-                   .high = tiles->limited ? tiles->high : INFINITY,
-                   .add = tiles->add,
-                   .then = then,
-                   .then_panels = then ? (const char *)then->panels - (const char *)tiles->panels : 0};
+    /* Small products do not wait for divisions. */
+    const int64_t passes =
+        tiles->rows <= functions->rows ? 1 : (tiles->rows + functions->rows - 1) / functions->rows;
+    rt_wide_tile t; /* the others are set for each tile */
+    t.row = 0;
+    t.depth = tiles->depth;
+    t.a_row = copies ? tiles->depth : tiles->a_row;
+    t.panel_step = tiles->panel_step ? tiles->panel_step : tiles->depth * RT_PANEL;
+    t.c_row = tiles->c_row;
+    t.low = tiles->limited ? tiles->low : -INFINITY;
+    t.high = tiles->limited ? tiles->high : INFINITY;
+    t.add = tiles->add;
+    t.later_row = tiles->later_row * (int64_t)sizeof(float);
+    t.then = then;
+    t.then_panels = then ? (const char *)then->panels - (const char *)tiles->panels : 0;
     for (int64_t pass = 0; pass < passes; pass++) {
-        const int64_t rows = (tiles->rows - t.row + passes - pass - 1) / (passes - pass);
+        const int64_t left = passes - pass, rest = tiles->rows - t.row,
+                      rows = left == 1 ? rest : (rest + left - 1) / left;
         if (copies) copy_rows(tiles, t.row, rows, copied);
         t.a = copies ? copied : tiles->a + t.row * tiles->a_row;
         t.then_a = then ? then->a + t.row * then->a_row : NULL;
-        run_rows(tiles, &t, rows, pass, passes);
+        run_rows(tiles, functions, &t, rows, pass, passes);
         t.row += rows;
     }
 }
 
-void rt_wide_tiles_run(const rt_tiles *tiles) {
-    if (!is_copied(tiles) || tiles->depth <= COPIED_DEPTH) {
-        run_depth(tiles);
+void rt_wide_tiles_run_with(const rt_wide_functions *functions, const rt_tiles *tiles) {
+    if (!is_copied(tiles, functions) || tiles->depth <= COPIED_DEPTH) {
+        run_depth(tiles, functions);
         return;
     }
     const int64_t size = is_wide(tiles) ? sizeof(float) : sizeof(uint16_t);
@@ -396,10 +427,19 @@ void rt_wide_tiles_run(const rt_tiles *tiles) {
         part.add = tiles->add || from > 0;
         part.bias = last ? tiles->bias : NULL;
         part.limited = last && tiles->limited;
-        run_depth(&part);
+        run_depth(&part, functions);
     }
 }
+
+void rt_wide_tiles_run(const rt_tiles *tiles) {
+    const rt_wide_functions functions = functions_of(tiles->stored);
+    rt_wide_tiles_run_with(&functions, tiles);
+}
 #else
+bool rt_wide_vectors_here(void) {
+    return false;
+}
+
 bool rt_wide_tiles_here(void) {
     return false;
 }

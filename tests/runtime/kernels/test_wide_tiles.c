@@ -2,6 +2,7 @@
 /* test_wide_tiles.c: tiles of products beside sums written down here: all numbers of rows and of columns about the edges of tiles and
  * panels, odd depths, rows that are turned or a page apart, panels in 16 bits, what is added and limited; what lies beside stays.
  */
+#include "runtime/kernels/portable/wide_tile.h"
 #include "runtime/kernels/portable/wide_tiles.h"
 #include "tests/support/application.h"
 #include "tests/support/support.h"
@@ -85,14 +86,14 @@ static float expected(const operands *o, const rt_tiles *t, int64_t row, int64_t
     return sum;
 }
 
-static void test_equals_sums(void **state) {
-    (void)state;
+typedef void run_function(const rt_tiles *tiles);
+static void check_sums(run_function *run) {
     uint64_t seed = 41;
     operands *o = aligned_alloc(_Alignof(operands), sizeof *o);
     assert_non_null(o);
     for (int round = 0; round < ROUNDS; round++) {
         const rt_tiles t = draw(o, &seed);
-        rt_tiles_run(&t);
+        run(&t);
         for (int64_t i = 0; i < t.rows * t.c_row; i++) {
             const int64_t row = i / t.c_row, column = i % t.c_row;
             if (column >= t.columns) {
@@ -105,6 +106,30 @@ static void test_equals_sums(void **state) {
         }
     }
     free(o);
+}
+
+static void test_equals_sums(void **state) {
+    (void)state;
+    check_sums(rt_tiles_run);
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+static void run_avx2(const rt_tiles *tiles) {
+    const rt_wide_functions functions = rt_wide_functions_avx2(tiles->stored);
+    rt_wide_tiles_run_with(&functions, tiles);
+}
+#endif
+
+/* The loops of machines without AVX-512 on those with it, too. */
+static void test_avx2_equals_sums(void **state) {
+    (void)state;
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (rt_wide_tiles_here()) {
+        check_sums(run_avx2);
+        return;
+    }
+#endif
+    skip();
 }
 
 /* A number that is none is not limited away. */
@@ -129,6 +154,8 @@ static void test_keeps_nan(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_sums), cmocka_unit_test(test_keeps_nan)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_sums),
+                                       cmocka_unit_test(test_avx2_equals_sums),
+                                       cmocka_unit_test(test_keeps_nan)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
