@@ -40,6 +40,8 @@ static rt_code_matrix matrix_of(const rt_packed_product *product, const void *da
 
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
     rt_packed_product product;
+    /* In narrower vectors, making floats of codes takes longer than reading floats. */
+    if (!rt_has_wide_vectors(environment)) return false;
     if (!read_product(call, &product) || !rt_packed_product_wanted(call, environment, &product)) return false;
     *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
     preference->inputs[1] = OP_LAYOUT_PACKED;

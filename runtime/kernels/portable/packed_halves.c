@@ -56,6 +56,8 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
 
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
     rt_packed_product product;
+    /* In narrower vectors nothing was measured. */
+    if (!rt_has_wide_vectors(environment)) return false;
     if (!read_product(call, &product) || !rt_packed_product_wanted(call, environment, &product)) return false;
     *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
     preference->inputs[1] = OP_LAYOUT_PACKED;

@@ -17,10 +17,12 @@
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/packed_product.h"
+#include "runtime/kernels/portable/wide_tiles.h"
 #include <string.h>
 
 enum {
-    TOGETHER = 4,        /* panels that one row reads at once */
+    TOGETHER = 4, /* panels that one row reads at once; with AVX2, whose registers hold no more: */
+    PAIR = 2,
     BLOCK_COLUMNS = 128, /* of a block, and of its depth at most: */
     BLOCK_DEPTH = 384,
     LEAST_COLUMNS = 16,
@@ -30,7 +32,11 @@ enum {
     TILE_PANELS = 2,   /* others with so many */
     SMALL_WORK = 4096, /* products of fewer multiplications are not worth constants of their own */
     /* After the panels: tells these weights from those that other kernels pack, which never take so many bytes. */
-    MARK_BYTES = RT_ALIGNMENT
+    MARK_BYTES = RT_ALIGNMENT,
+    /* Of two rows, which wait for weights alone, asking ahead takes a tenth more time where these are in a cache, and a third less where they are
+     * in memory. Those of fewer bytes are in a cache for the most part. */
+    ASKED_ROWS = 2,
+    ASKED_BYTES = 2 << 20
 };
 
 /* ---- shapes -------------------------------------------------------------------------------------------- */
@@ -86,22 +92,13 @@ bool rt_packed_product_read(const op_call *call, rt_packed_product *product) {
            rt_activation_read(&call->attributes, &product->activation);
 }
 
-/* Machines on which the tiles are as fast as any (measured by tests/bench/bench_kernels.c with AVX-512 alone). */
-static bool is_fast_here(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
-    return __builtin_cpu_supports("avx512f");
-#else
-    return false;
-#endif
-}
-
 bool rt_packed_product_wanted(const op_call *call, const rt_environment *environment,
                               const rt_packed_product *product) {
     if (!call->inputs[1].data || call->inputs[1].type.layout != OP_LAYOUT_ROW_MAJOR) return false;
     const int64_t wide = rt_panel_count(product) * RT_PANEL;
     if (4 * (wide - product->columns) > product->columns) return false;
     if (product->stored != product->dtype) return true; /* no other kernel takes them */
-    if (environment->portable_only || !is_fast_here() || product->rows == 0) return false;
+    if (environment->portable_only || !rt_wide_tiles_here() || product->rows == 0) return false;
     return product->rows < 0 ||
            (double)product->rows * (double)product->depth * (double)product->columns >= SMALL_WORK;
 }
@@ -205,79 +202,81 @@ static bool estimate(const op_call *call, const rt_environment *environment, siz
 /* Panels that are computed together lie `step` panels apart. */
 typedef void row_function(const float *a, const void *panels, int64_t step, int64_t depth, float *y);
 
-/* One row times PANELS panels of weights of this type. Two sums an element, of even and of odd places of the depth: as many at once as
- * an addition takes time. */
-#define ROW(name, target, vector, weight, PANELS, LOAD, ADD_PRODUCT)                                         \
+/* One row times PANELS panels of weights of this type, SIDE vectors of each at once. Two sums an element, of even and of odd places of
+ * the depth: as many at once as an addition takes time. */
+#define ROW(name, target, vector, weight, PANELS, SIDE, LOAD, ADD_PRODUCT)                                   \
     target static void name(const float *restrict a, const void *restrict panels, int64_t step,              \
                             int64_t depth, float *restrict y) {                                              \
-        enum { WIDE = sizeof(vector) / sizeof(float), PER_PANEL = RT_PANEL / WIDE };                         \
-        for (int part = 0; part < PER_PANEL; part++) {                                                       \
-            const weight *from = (const weight *)panels + part * WIDE;                                       \
-            vector even[PANELS], odd[PANELS];                                                                \
-            _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++) even[p] = odd[p] = (vector){0};         \
+        enum { WIDE = sizeof(vector) / sizeof(float), ALL = PANELS * SIDE };                                 \
+        for (int part = 0; part < RT_PANEL; part += SIDE * WIDE) {                                           \
+            const weight *from = (const weight *)panels + part;                                              \
+            vector even[ALL], odd[ALL];                                                                      \
+            _Pragma("GCC unroll 4") for (int v = 0; v < ALL; v++) even[v] = odd[v] = (vector){0};            \
             int64_t k = 0;                                                                                   \
             for (; k + 4 <= depth; k += 4) {                                                                 \
-                _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++) {                                   \
-                    const weight *at = from + (p * step * depth + k) * RT_PANEL;                             \
-                    ADD_PRODUCT(even[p], a[k], LOAD(vector, at));                                            \
-                    ADD_PRODUCT(odd[p], a[k + 1], LOAD(vector, at + RT_PANEL));                              \
-                    ADD_PRODUCT(even[p], a[k + 2], LOAD(vector, at + 2 * RT_PANEL));                         \
-                    ADD_PRODUCT(odd[p], a[k + 3], LOAD(vector, at + 3 * RT_PANEL));                          \
+                _Pragma("GCC unroll 4") for (int v = 0; v < ALL; v++) {                                      \
+                    const weight *at = from + (v / SIDE * step * depth + k) * RT_PANEL + v % SIDE * WIDE;    \
+                    ADD_PRODUCT(even[v], a[k], LOAD(vector, at));                                            \
+                    ADD_PRODUCT(odd[v], a[k + 1], LOAD(vector, at + RT_PANEL));                              \
+                    ADD_PRODUCT(even[v], a[k + 2], LOAD(vector, at + 2 * RT_PANEL));                         \
+                    ADD_PRODUCT(odd[v], a[k + 3], LOAD(vector, at + 3 * RT_PANEL));                          \
                 }                                                                                            \
             }                                                                                                \
             for (; k < depth; k++) {                                                                         \
-                _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++)                                     \
-                    ADD_PRODUCT(even[p], a[k], LOAD(vector, from + (p * step * depth + k) * RT_PANEL));      \
+                _Pragma("GCC unroll 4") for (int v = 0; v < ALL; v++) ADD_PRODUCT(                           \
+                    even[v], a[k],                                                                           \
+                    LOAD(vector, from + (v / SIDE * step * depth + k) * RT_PANEL + v % SIDE * WIDE));        \
             }                                                                                                \
-            _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++) {                                       \
-                even[p] += odd[p];                                                                           \
-                memcpy(y + p * step * RT_PANEL + part * WIDE, &even[p], sizeof(vector));                     \
+            _Pragma("GCC unroll 4") for (int v = 0; v < ALL; v++) {                                          \
+                even[v] += odd[v];                                                                           \
+                memcpy(y + v / SIDE * step * RT_PANEL + part + v % SIDE * WIDE, &even[v], sizeof(vector));   \
             }                                                                                                \
         }                                                                                                    \
     }
 
-/* For four panels, and for one, of each type. */
-#define ROWS(name, target, vector, weight, LOAD, ADD_PRODUCT)                                                \
-    ROW(row_##name, target, vector, weight, TOGETHER, LOAD, ADD_PRODUCT)                                     \
-    ROW(panel_##name, target, vector, weight, 1, LOAD, ADD_PRODUCT)
+/* For several panels, and for one, of each type. */
+#define ROWS(name, target, vector, weight, PANELS, SIDE, LOAD, ADD_PRODUCT)                                  \
+    ROW(row_##name, target, vector, weight, PANELS, SIDE, LOAD, ADD_PRODUCT)                                 \
+    ROW(panel_##name, target, vector, weight, 1, SIDE, LOAD, ADD_PRODUCT)
 
 #define ADD(sum, left, right) ((sum) += (left) * (right))
-ROWS(baseline, , rt_floats_4, float, RT_LOAD_FLOATS, ADD)
-ROWS(half_baseline, , rt_floats_4, uint16_t, RT_LOAD_HALF_4, ADD)
-ROWS(brain_baseline, , rt_floats_4, uint16_t, RT_LOAD_BRAIN_4, ADD)
-ROWS(short_baseline, , rt_floats_4, uint16_t, RT_LOAD_SHORT_4, ADD)
+ROWS(baseline, , rt_floats_4, float, TOGETHER, 1, RT_LOAD_FLOATS, ADD)
+ROWS(half_baseline, , rt_floats_4, uint16_t, TOGETHER, 1, RT_LOAD_HALF_4, ADD)
+ROWS(brain_baseline, , rt_floats_4, uint16_t, TOGETHER, 1, RT_LOAD_BRAIN_4, ADD)
+ROWS(short_baseline, , rt_floats_4, uint16_t, TOGETHER, 1, RT_LOAD_SHORT_4, ADD)
 #if defined(__x86_64__) && defined(__GNUC__)
 #define AVX2 __attribute__((target("avx2,fma,f16c")))
 #define AVX512 __attribute__((target("avx512f")))
 #define ADD_8(sum, left, right) ((sum) = _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum))
 #define ADD_16(sum, left, right) ((sum) = _mm512_fmadd_ps(_mm512_set1_ps(left), right, sum))
-ROWS(avx2, AVX2, rt_floats_8, float, RT_LOAD_FLOATS, ADD_8)
-ROWS(half_avx2, AVX2, rt_floats_8, uint16_t, RT_LOAD_HALF_8, ADD_8)
-ROWS(brain_avx2, AVX2, rt_floats_8, uint16_t, RT_LOAD_BRAIN_8, ADD_8)
-ROWS(short_avx2, AVX2, rt_floats_8, uint16_t, RT_LOAD_SHORT_8, ADD_8)
-ROWS(avx512, AVX512, rt_floats_16, float, RT_LOAD_FLOATS, ADD_16)
-ROWS(half_avx512, AVX512, rt_floats_16, uint16_t, RT_LOAD_HALF_16, ADD_16)
-ROWS(brain_avx512, AVX512, rt_floats_16, uint16_t, RT_LOAD_BRAIN_16, ADD_16)
-ROWS(short_avx512, AVX512, rt_floats_16, uint16_t, RT_LOAD_SHORT_16, ADD_16)
+ROWS(avx2, AVX2, rt_floats_8, float, PAIR, 2, RT_LOAD_FLOATS, ADD_8)
+ROWS(half_avx2, AVX2, rt_floats_8, uint16_t, PAIR, 2, RT_LOAD_HALF_8, ADD_8)
+ROWS(brain_avx2, AVX2, rt_floats_8, uint16_t, PAIR, 2, RT_LOAD_BRAIN_8, ADD_8)
+ROWS(short_avx2, AVX2, rt_floats_8, uint16_t, PAIR, 2, RT_LOAD_SHORT_8, ADD_8)
+ROWS(avx512, AVX512, rt_floats_16, float, TOGETHER, 1, RT_LOAD_FLOATS, ADD_16)
+ROWS(half_avx512, AVX512, rt_floats_16, uint16_t, TOGETHER, 1, RT_LOAD_HALF_16, ADD_16)
+ROWS(brain_avx512, AVX512, rt_floats_16, uint16_t, TOGETHER, 1, RT_LOAD_BRAIN_16, ADD_16)
+ROWS(short_avx512, AVX512, rt_floats_16, uint16_t, TOGETHER, 1, RT_LOAD_SHORT_16, ADD_16)
 #endif
 
-/* For TOGETHER panels, and for one. */
+/* For `together` panels, and for one. */
 typedef struct row_functions {
     row_function *several, *one;
+    int64_t together;
 } row_functions;
 
 static row_functions best_row(op_dtype stored) {
-#define FOR(name)                                                                                            \
-    (stored == OP_FLOAT      ? (row_functions){row_##name, panel_##name}                                     \
-     : stored == OP_FLOAT16  ? (row_functions){row_half_##name, panel_half_##name}                           \
-     : stored == OP_BFLOAT16 ? (row_functions){row_brain_##name, panel_brain_##name}                         \
-                             : (row_functions){row_short_##name, panel_short_##name})
+#define FOR(name, together)                                                                                  \
+    (stored == OP_FLOAT      ? (row_functions){row_##name, panel_##name, together}                           \
+     : stored == OP_FLOAT16  ? (row_functions){row_half_##name, panel_half_##name, together}                 \
+     : stored == OP_BFLOAT16 ? (row_functions){row_brain_##name, panel_brain_##name, together}               \
+                             : (row_functions){row_short_##name, panel_short_##name, together})
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512f")) return FOR(avx512);
+    if (__builtin_cpu_supports("avx512f")) return FOR(avx512, TOGETHER);
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && rt_has_half_conversions())
-        return FOR(avx2);
+        return FOR(avx2, PAIR);
 #endif
-    return FOR(baseline);
+    return FOR(baseline, TOGETHER);
 }
 
 /* ---- running ------------------------------------------------------------------------------------------- */
@@ -322,10 +321,10 @@ static void run_row(const packed_job *job, int64_t row, int64_t first, int64_t e
     const float *a = job->x + row * depth;
     float *y = job->y + row * product->columns;
     const row_functions run = best_row(product->stored);
-    const int64_t each = (end - first) / (TOGETHER * RT_PANEL);
+    const int64_t each = (end - first) / (run.together * RT_PANEL);
     for (int64_t column = first; column < first + each * RT_PANEL; column += RT_PANEL)
         run.several(a, panels_at(job, column, 0), each, depth, y + column);
-    for (int64_t column = first + each * TOGETHER * RT_PANEL; column < end; column += RT_PANEL) {
+    for (int64_t column = first + each * run.together * RT_PANEL; column < end; column += RT_PANEL) {
         float last[RT_PANEL];
         const int64_t columns = end - column < RT_PANEL ? end - column : RT_PANEL;
         run.one(a, panels_at(job, column, 0), 0, depth, last);
@@ -384,6 +383,8 @@ static void run_part(const packed_job *job, const rt_packed_part *part) {
         return;
     }
     const int64_t parts = (product->depth + BLOCK_DEPTH - 1) / BLOCK_DEPTH;
+    const size_t bytes = (size_t)(product->depth * product->columns) * weight_bytes(product);
+    const bool asks = product->rows > ASKED_ROWS || bytes >= ASKED_BYTES;
     for (int64_t column = part->first; column < part->end; column += BLOCK_COLUMNS) {
         const int64_t rest = part->end - column, columns = rest < BLOCK_COLUMNS ? rest : BLOCK_COLUMNS;
         for (int64_t k = 0; k < parts; k++) {
@@ -392,8 +393,9 @@ static void run_part(const packed_job *job, const rt_packed_part *part) {
                              .columns = columns,
                              .from = from,
                              .depth = after - from,
-                             .first = column == part->first && k == 0,
-                             .next = k + 1 < parts          ? panels_at(job, column, after)
+                             .first = asks && column == part->first && k == 0,
+                             .next = !asks                  ? NULL
+                                     : k + 1 < parts        ? panels_at(job, column, after)
                                      : rest > BLOCK_COLUMNS ? panels_at(job, column + BLOCK_COLUMNS, 0)
                                                             : NULL};
             run_block(job, &b, part->row, part->rows);
