@@ -27,7 +27,10 @@ enum {
     BLOCK_DEPTH = 384,
     LEAST_COLUMNS = 16,
     LEAST_EACH =
-        48, /* rows: with as many for each of them, threads share out the rows, else the columns, by whole tiles: */
+        48, /* rows: with as many for each of them, threads share out the rows, else the columns, by whole tiles */
+    /* With AVX2 half as many take as long, so that these are enough where each core can hold all weights. */
+    LEAST_EACH_AVX2 = 24,
+    HELD_WEIGHTS = 1 << 16,
     FEW_ROWS = 4,      /* fewer are multiplied with TOGETHER panels at once, */
     TILE_PANELS = 2,   /* others with so many */
     SMALL_WORK = 4096, /* products of fewer multiplications are not worth constants of their own */
@@ -405,7 +408,9 @@ static void run_part(const packed_job *job, const rt_packed_part *part) {
 
 rt_packed_part rt_packed_product_part(const rt_packed_product *product, int member, int members) {
     const int64_t rows = product->rows;
-    if (rows >= LEAST_EACH * members) {
+    const bool held = !rt_wide_vectors_here() && product->depth * product->columns <= HELD_WEIGHTS;
+    const int64_t each = held ? LEAST_EACH_AVX2 : LEAST_EACH;
+    if (rows >= each * members) {
         const int64_t row = rows * member / members;
         return (rt_packed_part){
             .row = row, .rows = rows * (member + 1) / members - row, .end = product->columns};

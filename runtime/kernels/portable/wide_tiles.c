@@ -285,11 +285,13 @@ INLINE void clear_panel(float *to) {
         (rt_floats_4){0};
 }
 
-/* Fewer than RT_PANEL numbers. */
-INLINE void copy_some(float *to, const float *from, int64_t count) {
+/* Fewer than RT_PANEL numbers of each row. */
+INLINE void copy_some(float *to, int64_t to_row, const float *from, int64_t from_row, int64_t rows,
+                      int64_t count) {
     _Pragma("GCC unroll 4") for (int64_t some = RT_PANEL / 2; some > 0; some /= 2) {
         if (!(count & some)) continue;
-        memcpy(to, from, (size_t)some * sizeof *to);
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(to + r * to_row, from + r * from_row, (size_t)some * sizeof *to);
         to += some;
         from += some;
     }
@@ -301,20 +303,20 @@ static void run_edge(const rt_tiles *tiles, rt_wide_tile *t, rt_wide_function *r
     _Alignas(RT_ALIGNMENT) float edge[MOST_ROWS * RT_PANEL], bias[RT_PANEL];
     float *const c = t->c;
     const int64_t c_row = t->c_row;
-    for (int64_t r = 0; r < rows && tiles->add; r++) {
-        clear_panel(edge + r * RT_PANEL);
-        copy_some(edge + r * RT_PANEL, c + r * c_row, columns);
+    if (tiles->add) {
+        for (int64_t r = 0; r < rows; r++) clear_panel(edge + r * RT_PANEL);
+        copy_some(edge, RT_PANEL, c, c_row, rows, columns);
     }
     if (t->bias) {
         clear_panel(bias);
-        copy_some(bias, t->bias, columns);
+        copy_some(bias, 0, t->bias, 0, 1, columns);
         t->bias = bias;
     }
     t->c = edge;
     t->c_row = RT_PANEL;
     run(t);
     t->c_row = c_row;
-    for (int64_t r = 0; r < rows; r++) copy_some(c + r * c_row, edge + r * RT_PANEL, columns);
+    copy_some(c, c_row, edge, RT_PANEL, rows, columns);
 }
 
 /* Some rows over all panels. */
