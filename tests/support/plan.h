@@ -42,7 +42,7 @@ void support_expect_no_allocations(const support_session *on);
 
 /* How many nodes of the plan run on the kernel of this name. */
 size_t support_count_kernel(const plan *of, const char *kernel);
-/* This machine is fast with panels of weights, so that some kernels want them. */
+/* This machine has vectors of 16 floats, so that recurrences want panels of weights, and products of one row want them in 28 bits. */
 bool support_wants_panels(void);
 
 /* The tensor with this name; fails the test where there is none. */
