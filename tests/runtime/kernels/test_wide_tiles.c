@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_wide_tiles.c: tiles of products beside sums written down here: all numbers of rows and of columns about the edges of tiles and
- * panels, odd depths, rows that are turned or a page apart, panels in 16 bits, what is added and limited; what lies beside stays.
+ * panels, odd depths, rows that are turned or a page apart, panels in 16 bits, what is added and limited, a second product that goes on; what lies beside stays.
  */
 #include "runtime/kernels/portable/wide_tile.h"
 #include "runtime/kernels/portable/wide_tiles.h"
@@ -132,6 +132,69 @@ static void test_avx2_equals_sums(void **state) {
     skip();
 }
 
+/* What two products one after the other leave: the sums of the first one, and those that go on from them. */
+static void check_both(const operands *o, const rt_tiles *t, const float *before, uint64_t seed) {
+    const rt_tiles_then *then = t->then;
+    for (int64_t i = 0; i < t->rows * t->c_row; i++) {
+        const int64_t row = i / t->c_row, column = i % t->c_row,
+                      panel = column / RT_PANEL * (t->panel_step ? t->panel_step : t->depth * RT_PANEL);
+        double sum = t->add ? (double)o->before[i] : 0;
+        if (column >= t->columns) {
+            assert_true(o->c[i] == untouched && then->c[i] == untouched);
+            continue;
+        }
+        for (int64_t k = 0; k < t->depth; k++)
+            sum += (double)t->a[row * t->a_row + k] *
+                   (double)((const float *)t->panels)[panel + k * RT_PANEL + column % RT_PANEL];
+        application_check_near((double)o->c[i], sum, 1e-4, seed, i);
+        if (then->more) sum += (double)then->more[i];
+        if (then->add) sum += (double)before[i];
+        for (int64_t k = 0; k < t->depth; k++)
+            sum += (double)then->a[row * then->a_row + k] *
+                   (double)((const float *)then->panels)[panel + k * RT_PANEL + column % RT_PANEL];
+        if (t->bias) sum += (double)t->bias[column];
+        if (t->limited) sum = fmin(fmax(sum, (double)t->low), (double)t->high);
+        application_check_near((double)then->c[i], sum, 1e-4, seed, i);
+    }
+}
+
+static void test_two_products(void **state) {
+    enum { SHIFT = 7, NUMBERS = MOST_ROWS * (MOST_COLUMNS + BESIDE) };
+    uint64_t seed = 43;
+    operands *o = aligned_alloc(_Alignof(operands), sizeof *o);
+    float *results = malloc(3 * NUMBERS * sizeof *results), *before = results + NUMBERS,
+          *more = before + NUMBERS;
+    (void)state;
+    assert_non_null(o);
+    assert_non_null(results);
+    for (int round = 0; round < ROUNDS / 2; round++) {
+        rt_tiles t = draw(o, &seed);
+        rt_tiles_then then = {.a = o->a + SHIFT, .panels = o->panels + RT_PANEL, .c = results};
+        for (size_t i = 0; i < sizeof o->panels / sizeof o->panels[0]; i++)
+            o->panels[i] = random_float(&seed);
+        t.stored = OP_FLOAT;
+        t.panels = o->panels;
+        if (t.next) t.next = o->panels;
+        t.fused = random_range(&seed, 0, 3) > 0; /* else one by one, as on machines without such tiles */
+        t.a_row = t.a_depth == 1 ? t.a_row : t.depth;
+        t.a_depth = 1;
+        t.then = &then;
+        then.a_row = t.a_row;
+        then.c_row = t.c_row;
+        then.add = random_range(&seed, 0, 1);
+        if (random_range(&seed, 0, 1)) then.more = more;
+        if (random_range(&seed, 0, 1)) t.later = results, t.later_row = t.c_row;
+        for (int64_t i = 0; i < t.rows * t.c_row; i++) {
+            more[i] = random_float(&seed);
+            before[i] = results[i] = i % t.c_row < t.columns ? random_float(&seed) : untouched;
+        }
+        rt_tiles_run(&t);
+        check_both(o, &t, before, seed);
+    }
+    free(results);
+    free(o);
+}
+
 /* A number that is none is not limited away. */
 static void test_keeps_nan(void **state) {
     (void)state;
@@ -156,6 +219,6 @@ static void test_keeps_nan(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_equals_sums),
                                        cmocka_unit_test(test_avx2_equals_sums),
-                                       cmocka_unit_test(test_keeps_nan)};
+                                       cmocka_unit_test(test_two_products), cmocka_unit_test(test_keeps_nan)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
