@@ -18,7 +18,7 @@
  *
  * A row of the lower half shares sums with one of the upper half. Where its numbers were much smaller, it would have the rounding errors of the
  * larger ones. So it is multiplied by a power of two first, which makes the largest numbers of both about equal, and its results are divided by it. A row
- * with a number that is not finite shares nothing: it is computed by itself, as is the last upper row where their number is odd.
+ * with a number that is not finite, or nearly so, shares nothing: it is computed by itself, as is the last upper row where their number is odd.
  *
  * Which rows share sums follows from the number of rows alone, and elements are added in one order: results do not depend on the number of
  * threads, nor on how many rows and columns are computed at a time (ouro.blocks).
@@ -245,10 +245,11 @@ RT_CLONES static uint32_t largest_bits(const float *row, int64_t count) {
 
 /* By what a lower row is multiplied, a power of two; 0: it shares nothing with this upper row. */
 static float find_scale(const float *upper, const float *lower, int64_t depth) {
-    enum { MANTISSA = 23, SPECIAL = 255, BIAS = 127, MOST = 60 };
+    /* LARGE: of 2^123 and more, whose sums could be infinite, of infinities and of what is no number. */
+    enum { MANTISSA = 23, LARGE = 250, BIAS = 127, MOST = 60 };
     const int high = (int)(largest_bits(upper, depth) >> MANTISSA),
               low = (int)(largest_bits(lower, depth) >> MANTISSA);
-    if (high == SPECIAL || low == SPECIAL) return 0;
+    if (high >= LARGE || low >= LARGE) return 0;
     const int apart = high - low, power = apart > MOST ? MOST : apart < -MOST ? -MOST : apart;
     const uint32_t bits = (uint32_t)(BIAS + power) << MANTISSA;
     float scale;
