@@ -187,17 +187,6 @@ RT_CLONES static void add_lines(const transposed_state *s, const row_lines *line
     }
 }
 
-/* to[q * step + phase] = sums[phase * count + q] */
-RT_CLONES static void mix_phases(const float *sums, int64_t step, int64_t count, float *to) {
-    if (step == 2)
-        for (int64_t q = 0; q < count; q++) {
-            to[2 * q] = sums[q];
-            to[2 * q + 1] = sums[count + q];
-        }
-    else
-        rt_turn_words((const uint32_t *)(const void *)sums, count, step, count, (uint32_t *)(void *)to, step);
-}
-
 /* A row of a filter. */
 static void make_row(const transposed_state *s, const row_lines *lines, const float *products, float bias,
                      float *y) {
@@ -214,7 +203,9 @@ static void make_row(const transposed_state *s, const row_lines *lines, const fl
         const bool fits = skip == 0 && stop == made;
         float *to = fits ? y + from : mixed;
         add_lines(s, lines, products, first, count, bias, step == 1 ? to : sums);
-        if (step > 1) mix_phases(sums, step, count, to);
+        if (step > 1)
+            rt_turn_words((const uint32_t *)(const void *)sums, count, step, count, (uint32_t *)(void *)to,
+                          step);
         if (!fits) memcpy(y + from + skip, mixed + skip, (size_t)(stop - skip) * sizeof *y);
     }
 }
