@@ -21,7 +21,8 @@ enum { RT_ALIGNMENT = 64, RT_KERNEL_INPUTS = 8 };
 typedef struct rt_environment {
     int threads;        /* OpenMP threads to use, at least 1 */
     bool portable_only; /* never choose oneDNN: the oracle of the tests */
-    size_t constant_bytes; /* of all constants of the plan that runs; 0: not known yet, as when it is compiled */
+    /* Of all constants of the plan that runs; 0: not known yet, as when it is compiled. */
+    size_t constant_bytes;
     /* How often the graph in which the application stands has been executed within a run, this time included: tells
      * iterations apart where random numbers are drawn. Read while the kernel runs; NULL: always 1. */
     const uint64_t *execution;

@@ -320,14 +320,15 @@ double rt_packed_product_seconds(double rows, double depth, double columns, doub
 static const struct {
     double products; /* seven eighths, and what tiles of half the depth take more */
     double sums;     /* numbers of the left matrix for which sums take as long as one product of numbers */
-    double left;     /* numbers of a result, and of each part of the depth, for which leaving sums there takes as long */
+    double left;     /* the same of a result, and of each part of the depth, for leaving sums there */
 } strassen = {.products = 0.8925, .sums = 10.5, .left = 6.5};
 
 double rt_strassen_seconds(const rt_strassen_work *work, const rt_environment *environment) {
     const rates *of = rates_of(environment);
     const double threads = environment->threads,
-                 products = work->rows * work->depth * work->columns * strassen.products +
-                            work->rows * (work->depth * strassen.sums + work->columns * work->parts * strassen.left),
+                 products =
+                     work->rows * work->depth * work->columns * strassen.products +
+                     work->rows * (work->depth * strassen.sums + work->columns * work->parts * strassen.left),
                  weights = work->weight_bytes / of->weights / (work->shared ? 1 : threads);
     return both(products / of->direct / threads, work->passes * weights, of->waited);
 }

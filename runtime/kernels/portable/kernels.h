@@ -138,7 +138,8 @@ extern const rt_kernel rt_kernel_winograd_transforming; /* with weights that sta
 extern const rt_kernel rt_kernel_packed_product;
 extern const rt_kernel rt_kernel_fixed_convolution; /* the same of points (fixed_convolution.c) */
 extern const rt_kernel rt_kernel_window_convolution; /* and of windows (window_convolution.c) */
-extern const rt_kernel rt_kernel_strassen_product; /* of many rows, seven products of halves for eight (strassen_product.c) */
+/* The same of many rows, in seven products of halves in place of eight (strassen_product.c). */
+extern const rt_kernel rt_kernel_strassen_product;
 extern const rt_kernel rt_kernel_fixed_product; /* in fixed point in tiles of bytes (fixed_product.c) */
 extern const rt_kernel
     rt_kernel_compressed_product;               /* of few rows, weights in 28 bits (compressed_product.c) */

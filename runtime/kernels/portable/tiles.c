@@ -245,7 +245,8 @@ static void run_both(const rt_tiles *tiles) {
         const float *sums = tiles->c + i * tiles->c_row;
         float *c = then->c + i * then->c_row;
         for (int64_t j = 0; j < tiles->columns; j++)
-            c[j] = (then->add ? c[j] : 0) + (then->more ? sums[j] + then->more[i * tiles->c_row + j] : sums[j]);
+            c[j] =
+                (then->add ? c[j] : 0) + (then->more ? sums[j] + then->more[i * tiles->c_row + j] : sums[j]);
     }
     second.a = then->a;
     second.a_row = then->a_row;

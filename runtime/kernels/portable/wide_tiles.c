@@ -33,7 +33,8 @@ AVX512 INLINE __m512 load(op_dtype stored, const char *at) {
 INLINE void ask_later(const rt_wide_tile *t, int rows, int panels) {
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < panels; v++)
-            __builtin_prefetch((const void *)(t->later + (uintptr_t)(r * t->later_row + v * RT_ALIGNMENT)), 1, 3);
+            __builtin_prefetch((const void *)(t->later + (uintptr_t)(r * t->later_row + v * RT_ALIGNMENT)), 1,
+                               3);
 }
 
 /* Adds what is there to sums. */
@@ -42,7 +43,8 @@ AVX512 INLINE void add_all(const float *from, int64_t row, __mmask16 last, int r
     _Pragma("GCC unroll 14") for (int r = 0; r < rows; r++) {
         _Pragma("GCC unroll 8") for (int v = 0; v < panels; v++) {
             const __mmask16 there = v == panels - 1 ? last : (__mmask16)0xffff;
-            sums[r][v] = _mm512_add_ps(sums[r][v], _mm512_maskz_loadu_ps(there, from + r * row + v * RT_PANEL));
+            sums[r][v] =
+                _mm512_add_ps(sums[r][v], _mm512_maskz_loadu_ps(there, from + r * row + v * RT_PANEL));
         }
     }
 }
@@ -122,7 +124,8 @@ AVX512 INLINE void add_depth(const rt_wide_tile *t, op_dtype stored, int rows, i
     const int64_t stretch = t->stretch * RT_WIDE_STEPS * RT_PANEL * each;
     while (panel < end) {
         const char *const stop = asks && end - panel > stretch ? panel + stretch : end;
-        if (asks) rt_wide_ask((uintptr_t)panel + (uintptr_t)ahead, panels, step, RT_WIDE_STEPS * RT_PANEL * each);
+        if (asks)
+            rt_wide_ask((uintptr_t)panel + (uintptr_t)ahead, panels, step, RT_WIDE_STEPS * RT_PANEL * each);
         do {
             /* Nothing else moves on: what is reached from these is not given registers that do, too. */
             __asm__("" : "+r"(panel));
@@ -154,8 +157,7 @@ AVX512 INLINE void make_both(const rt_wide_tile *t, int rows, int panels) {
     add_depth(t, OP_FLOAT, rows, panels, t->a, t->a_row, t->panels, sums);
     store(t->c, t->c_row, t->last, rows, panels, sums);
     if (t->more) add_all(t->more, t->c_row, t->last, rows, panels, sums);
-    add_depth(t, OP_FLOAT, rows, panels, t->then_a, then->a_row,
-              t->panels + t->then_panels, sums);
+    add_depth(t, OP_FLOAT, rows, panels, t->then_a, then->a_row, t->panels + t->then_panels, sums);
     if (then->add) add_all(t->then_c, then->c_row, t->last, rows, panels, sums);
     finish(t, rows, panels, sums);
     store(t->then_c, then->c_row, t->last, rows, panels, sums);
@@ -198,10 +200,10 @@ ALL(halves, OP_FLOAT16)
 ALL(brains, OP_BFLOAT16)
 ALL(shorts, OP_INT16)
 #define BOTH(rows)                                                                                           \
-    AVX512 static void both_##rows##_1(const rt_wide_tile *t) {                                                 \
+    AVX512 static void both_##rows##_1(const rt_wide_tile *t) {                                              \
         make_both(t, rows, 1);                                                                               \
     }                                                                                                        \
-    AVX512 static void both_##rows##_2(const rt_wide_tile *t) {                                                 \
+    AVX512 static void both_##rows##_2(const rt_wide_tile *t) {                                              \
         make_both(t, rows, 2);                                                                               \
     }
 BOTH(1)
@@ -236,8 +238,8 @@ static rt_wide_function *const tiles_of[4][MOST_ROWS + 1][RT_WIDE_WIDTHS] = {TAB
                                                                              TABLE(brains), TABLE(shorts)};
 
 static rt_wide_function *const tiles_of_both[MOST_ROWS + 1][RT_WIDE_WIDTHS] = {
-    {NULL},       ROW(both, 1), ROW(both, 2),  ROW(both, 3),  ROW(both, 4),
-    ROW(both, 5), ROW(both, 6), ROW(both, 7),  ROW(both, 8),  ROW(both, 9),
+    {NULL},        ROW(both, 1),  ROW(both, 2),  ROW(both, 3),  ROW(both, 4),
+    ROW(both, 5),  ROW(both, 6),  ROW(both, 7),  ROW(both, 8),  ROW(both, 9),
     ROW(both, 10), ROW(both, 11), ROW(both, 12), ROW(both, 13), ROW(both, 14)};
 
 static rt_wide_functions functions_of(op_dtype stored) {
@@ -333,10 +335,9 @@ static void run_rows(const rt_tiles *tiles, const rt_wide_functions *functions, 
         t->panels = (const char *)tiles->panels + column / RT_PANEL * t->panel_step * size;
         set_ahead(tiles, t, pass, passes, size, column, some);
         t->c = tiles->c + t->row * tiles->c_row + column;
-        t->later = tiles->later
-                       ? (uintptr_t)tiles->later +
-                             (uintptr_t)(t->row * t->later_row + column * (int64_t)sizeof(float))
-                       : 0;
+        t->later = tiles->later ? (uintptr_t)tiles->later +
+                                      (uintptr_t)(t->row * t->later_row + column * (int64_t)sizeof(float))
+                                : 0;
         t->bias = tiles->bias ? tiles->bias + column : NULL;
         if (tiles->then) {
             const rt_tiles_then *then = tiles->then;

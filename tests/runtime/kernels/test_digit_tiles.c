@@ -209,6 +209,10 @@ static void no_numbers(void **state) {
 
 enum { MOST_FEW = 7 };
 
+static bool runs_here(int bits, int digits, int64_t block) {
+    return rt_digits_run_here(&(rt_digits_form){.bits = bits, .digits = digits, .block = block, .blocks = 1});
+}
+
 /* Rows [row, row + count) in digits, times columns [0, split) and those from there on. */
 static float *few_multiplied(const product *p, int digits, int64_t row, int64_t count, int64_t split) {
     const rt_digits_form form = {
@@ -249,7 +253,7 @@ static void few_rows_in_digits(void **state) {
                      .columns = random_range(&seed, 1, 40),
                      .block = 16 << random_range(&seed, 0, round % 5 ? 5 : 9),
                      .bits = bits};
-        if (!rt_digits_run_here(&(rt_digits_form){.bits = bits, .digits = digits, .block = p.block, .blocks = 1})) skip();
+        if (!runs_here(bits, digits, p.block)) skip();
         product_begin(&p, round / 4 % 2 * 2, &seed);
         const int64_t most = bits == 4 && digits == 3 ? 32 : 64, span = p.block < most ? p.block : most;
         float *y = few_multiplied(&p, digits, 0, p.rows, 0);
@@ -289,7 +293,7 @@ static void columns_that_end(void **state) {
                      .block = 16 << random_range(&seed, 0, 4),
                      .bits = bits},
                 whole = p;
-        if (!rt_digits_run_here(&(rt_digits_form){.bits = bits, .digits = digits, .block = p.block, .blocks = 1})) skip();
+        if (!runs_here(bits, digits, p.block)) skip();
         whole.depth = WHOLE;
         const int zeros = round / 4 % 2 * 2;
         product_begin(&p, zeros, &seed);
@@ -333,7 +337,7 @@ static void one_row_in_digits(void **state) {
                      .bits = bits};
         const rt_digit_row_form form = {bits, digits};
         int shift = 0;
-        if (!rt_digits_run_here(&(rt_digits_form){.bits = bits, .digits = digits, .block = p.block, .blocks = 1})) skip();
+        if (!runs_here(bits, digits, p.block)) skip();
         product_begin(&p, round / 4 % 2 * 2, &seed);
         while (INT64_C(8) << shift < p.block * bits) shift++;
         const int64_t group = rt_digit_row_group(bits), bytes = p.blocks * p.block * bits / 8,
