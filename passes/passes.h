@@ -38,6 +38,7 @@
  *   join-convolutions    graph/join_convolutions.c    convolutions of one value with few filters become one
  *   halve-weights        layout/halve_weights.c        constant weights of products in half precision, if that is asked for or loses nothing
  *   halve-tables         layout/halve_tables.c         tables that lose nothing in 16 bits take 16 bits
+ *   block-float-weights  layout/block_float_weights.c  constant weights of products of a few rows as block floating point
  *   compress-weights     layout/compress_weights.c     constant weights that come from memory in each run in fewer bits, without loss
  *   select-layouts       layout/select_layouts.c       layouts of all values
  *   carry-layouts        layout/carry_layouts.c        loops carry blocked layouts
@@ -99,6 +100,7 @@
     FACT(JOINED, "convolutions of one value with few filters are one")                                       \
     FACT(HALVED, "weights are in half precision where that was asked for or loses nothing")                  \
     FACT(TABLES, "tables that lose nothing in half precision are in it")                                     \
+    FACT(BLOCK_FLOATS, "weights of products of a few rows are in block floating point")                      \
     FACT(COMPRESSED, "weights that come from memory take few bytes")                                         \
     FACT(LAYOUTS, "layouts of all values")                                                                   \
     FACT(LOOP_LAYOUTS, "loops carry blocked layouts")                                                        \

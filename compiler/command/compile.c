@@ -191,13 +191,25 @@ static void print_dynamic(const plan *of, unsigned count) {
            hints[0] ? "; planned ahead where these are given:" : "", hints);
 }
 
+static void print_bits(const emit_weights *of, char *text, size_t size) {
+    if (of->bits) snprintf(text, size, "%d bits", of->bits);
+    else snprintf(text, size, "fewer bits");
+}
+
 /* Weights that were stored in few bits: how many bytes less, and what that costs at most. */
 static void print_weights(const compile_result *result) {
     char before[32], after[32], bits[32];
-    const emit_weights same = emit_weights_sum(result->module, true),
-                       sum = emit_weights_sum(result->module, false);
-    if (same.bits) snprintf(bits, sizeof bits, "%d bits", same.bits);
-    else snprintf(bits, sizeof bits, "fewer bits");
+    const emit_weights same = emit_weights_sum(result->module, EMIT_WEIGHTS_SAME),
+                       rounded = emit_weights_sum(result->module, EMIT_WEIGHTS_ROUNDED),
+                       sum = emit_weights_sum(result->module, EMIT_WEIGHTS_ASKED);
+    print_bits(&rounded, bits, sizeof bits);
+    if (rounded.count)
+        printf("  weights of %zu product%s in %s: %s, in float %s; error of a product at most %.1e (root mean "
+               "square, relative)\n",
+               rounded.count, rounded.count == 1 ? "" : "s", bits,
+               emit_size_print(rounded.bytes, after, sizeof after),
+               emit_size_print(rounded.float_bytes, before, sizeof before), rounded.error);
+    print_bits(&same, bits, sizeof bits);
     if (same.count)
         printf("  weights of %zu product%s in %s, without loss: %s, in float %s\n", same.count,
                same.count == 1 ? "" : "s", bits, emit_size_print(same.bytes, after, sizeof after),

@@ -144,8 +144,8 @@ static void emit_choices(emit_buffer *json, const pass_memory *memory) {
     emit_json_close(json, ']');
 }
 
-/* The node's weights are packed in fewer bits than floats have, and lose nothing. */
-static bool read_lossless(const ir_node *node, emit_weights *of) {
+/* The node's weights are packed in fewer bits than floats have: without loss, or in block floating point. */
+static bool read_packed(const ir_node *node, emit_weights *of) {
     if (!node || !op_attribute_find(&node->attributes, "ouro.weights_bits")) return false;
     const op_type *type = &ir_input(node, 1)->type;
     int64_t count = 0;
@@ -154,13 +154,16 @@ static bool read_lossless(const ir_node *node, emit_weights *of) {
                          .bits = (int)op_attribute_integer(&node->attributes, "ouro.weights_bits", 0),
                          .type = op_dtype_name(type->dtype),
                          .bytes = type->packed_bytes,
-                         .float_bytes = (size_t)count * sizeof(float)};
+                         .float_bytes = (size_t)count * sizeof(float),
+                         .error = (double)op_attribute_real(&node->attributes, "ouro.weights_error", 0)};
     return true;
 }
 
 /* The node's weights were stored in few bits by the compiler. */
 static bool read_weights(const ir_node *node, emit_weights *of) {
-    if (!node || !op_attribute_find(&node->attributes, "ouro.weights_error")) return false;
+    if (!node || op_attribute_find(&node->attributes, "ouro.weights_bits") ||
+        !op_attribute_find(&node->attributes, "ouro.weights_error"))
+        return false;
     *of = (emit_weights){.count = 1,
                          .bits = 16,
                          .error = (double)op_attribute_real(&node->attributes, "ouro.weights_error", 0)};
@@ -186,12 +189,14 @@ static bool read_weights(const ir_node *node, emit_weights *of) {
     return true;
 }
 
-emit_weights emit_weights_sum(const ir_module *module, bool lossless) {
+emit_weights emit_weights_sum(const ir_module *module, emit_weights_kind kind) {
     emit_weights sum = {0}, one;
     for (size_t n = 1; n < module->node_count; n++) {
         const ir_node *node = module->nodes[n];
-        if (!read_lossless(node, &one) && !read_weights(node, &one)) continue;
-        if (lossless != (one.error == 0)) continue;
+        const bool packed = read_packed(node, &one);
+        if (!packed && !read_weights(node, &one)) continue;
+        if (kind != (one.error == 0 ? EMIT_WEIGHTS_SAME : packed ? EMIT_WEIGHTS_ROUNDED : EMIT_WEIGHTS_ASKED))
+            continue;
         sum.bits = sum.count == 0 || sum.bits == one.bits ? one.bits : 0;
         sum.count++;
         sum.type = one.type;
@@ -206,7 +211,7 @@ static void emit_weights_list(emit_buffer *json, const ir_module *module) {
     emit_weights one;
     emit_json_open(json, "weights", '[');
     for (size_t n = 1; n < module->node_count; n++) {
-        if (!read_weights(module->nodes[n], &one) && !read_lossless(module->nodes[n], &one)) continue;
+        if (!read_weights(module->nodes[n], &one) && !read_packed(module->nodes[n], &one)) continue;
         emit_json_open(json, NULL, '{');
         emit_json_text(json, "node", module->nodes[n]->name);
         emit_json_integer(json, "bits", (uint64_t)one.bits);

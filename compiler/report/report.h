@@ -59,8 +59,10 @@ typedef struct emit_weights {
     size_t bytes, float_bytes; /* of the weights with their scales; in float */
     double error;              /* the largest of any product, relative, as root mean squares */
 } emit_weights;
-/* Of all that lose something, as --weights asks for it; or, where `lossless`, of all that are stored in fewer bits and lose nothing. */
-emit_weights emit_weights_sum(const ir_module *module, bool lossless);
+/* Why they are: they lose nothing; they lose less than faster kernels may (block floating point); --weights asks for it. */
+typedef enum emit_weights_kind { EMIT_WEIGHTS_SAME, EMIT_WEIGHTS_ROUNDED, EMIT_WEIGHTS_ASKED } emit_weights_kind;
+/* Of all of a kind. */
+emit_weights emit_weights_sum(const ir_module *module, emit_weights_kind kind);
 /* The predicted time of a run: `whole`, that of the graph without bands on direct kernels, with what bands take more and faster kernels
  * save. */
 double emit_predicted_seconds(const pass_memory *memory, double whole);

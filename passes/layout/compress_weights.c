@@ -11,7 +11,7 @@
  * What the codes are is in runtime/kernels/portable/float_codes.h. Results are the same, to the last bit. Which products a kernel takes so,
  * it says itself.
  *
- * Needs: types; after weights were put into 16 bits where that is asked for, which takes more away. Breaks: nothing. Guarantees: only
+ * Needs: types; after weights were put into 16 bits, or into block floating point, which takes more away. Breaks: nothing. Guarantees: only
  * attributes change.
  */
 #include "passes/layout/layout.h"
@@ -24,9 +24,10 @@ enum {
     CACHED_BYTES = 64 << 20
 };
 
-/* A product in float with a constant matrix, of a number of rows that is known. */
+/* A product in float with a constant matrix, of a number of rows that is known; its weights are not stored in fewer bits. */
 static bool is_product(const ir_node *node) {
-    return node && pass_multiplies_constant(node) && op_shape_known(&ir_input(node, 0)->type.shape);
+    return node && pass_multiplies_constant(node) && op_shape_known(&ir_input(node, 0)->type.shape) &&
+           !op_attribute_find(&node->attributes, "ouro.weights_error");
 }
 
 /* The node with the attribute that asks for codes: whether a kernel wants its weights so. */

@@ -287,7 +287,7 @@ static bool halve_recurrence(halver *h, ir_node *node) {
     return true;
 }
 
-static bool keeps_growing_states(const ir_module *module) {
+bool pass_makes_tokens(const ir_module *module) {
     if (!module->run) return false;
     const ir_loop run = ir_loop_of(module->run);
     for (uint32_t i = 0; i < run.carried; i++)
@@ -317,7 +317,7 @@ base_status pass_halve_weights(pass_context *context) {
                 .module = module,
                 .dtype = context->options->weight_type,
                 .value_count = module->value_count,
-                .makes_tokens = keeps_growing_states(module)};
+                .makes_tokens = pass_makes_tokens(module)};
     op_dtype *types = BASE_ARRAY(context->scratch, op_dtype, module->node_count);
     h.known = base_arena_alloc(context->scratch, h.value_count, sizeof *h.known);
     if (!types || !h.known || !find_types(&h, types)) return base_fail_memory(context->report);

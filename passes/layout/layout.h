@@ -7,6 +7,7 @@
 
 base_status pass_halve_weights(pass_context *context);      /* halve_weights.c */
 base_status pass_halve_tables(pass_context *context);       /* halve_tables.c */
+base_status pass_block_float_weights(pass_context *context); /* block_float_weights.c */
 base_status pass_compress_weights(pass_context *context);   /* compress_weights.c */
 base_status pass_select_layouts(pass_context *context);     /* select_layouts.c */
 base_status pass_carry_layouts(pass_context *context);      /* carry_layouts.c */
@@ -20,6 +21,10 @@ enum { PASS_NEAR_BYTES = 1 << 20 };
 
 /* OP_BFLOAT16 or OP_FLOAT16, if all of these are numbers of it, and finite; or OP_NONE. (halve_weights.c) */
 op_dtype pass_lossless_type(const float *numbers, int64_t count);
+
+/* A plan that keeps states which grow, as caches do, makes one token after the other: of a number of rows that only a run knows, it mostly is one.
+ * (halve_weights.c) */
+bool pass_makes_tokens(const ir_module *module);
 
 /* The shapes of all inputs and outputs that are there are known. (select_kernels.c) */
 bool pass_shapes_known(const ir_node *node);

@@ -53,7 +53,10 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
         if (index == 0)
             return code == OP_MATMUL ? OP_CHOSEN(MATMUL, &rt_kernel_compressed_product)
                                      : OP_CHOSEN(GEMM, &rt_kernel_compressed_product);
-        index--;
+        if (index == 1)
+            return code == OP_MATMUL ? OP_CHOSEN(MATMUL, &rt_kernel_block_float_product)
+                                     : OP_CHOSEN(GEMM, &rt_kernel_block_float_product);
+        index -= 2;
         if (index == 0)
             return code == OP_MATMUL ? OP_CHOSEN(MATMUL, &rt_kernel_packed_product)
                                      : OP_CHOSEN(GEMM, &rt_kernel_packed_product);

@@ -142,7 +142,9 @@ extern const rt_kernel rt_kernel_window_convolution; /* and of windows (window_c
 extern const rt_kernel rt_kernel_strassen_product;
 extern const rt_kernel rt_kernel_fixed_product; /* in fixed point in tiles of bytes (fixed_product.c) */
 extern const rt_kernel
-    rt_kernel_compressed_product;               /* of few rows, weights in 28 bits (compressed_product.c) */
+    rt_kernel_compressed_product; /* of one row, weights in 28 bits (compressed_product.c) */
+extern const rt_kernel
+    rt_kernel_block_float_product; /* of few rows, weights in block floating point (block_float_product.c) */
 extern const rt_kernel rt_kernel_packed_halves; /* of 16 bits (packed_halves.c) */
 /* LSTM and GRU with constant weights in panels (packed_recurrent.c). */
 extern const rt_kernel rt_kernel_packed_recurrent;

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* block_float_weights.c: constant weights of products of a few rows in float are stored as block floating point of 20 bits, or of 24.
+ *
+ *     %y: float32[1,n] = MatMul(%x, %w: float32[k,n], %b)
+ *  => %y: float32[1,n] = MatMul(%x, %w: float32[k,n], %b) {ouro.weights_bits = 20, ouro.weights_error = 0.0000015}
+ *
+ * A product of a few rows takes as long as its weights take to be read: five eighths of the bytes are two thirds of the time. What is lost is less than
+ * other kernels lose that are chosen by what they take (Winograd's), and like them it is forbidden where arithmetic has to be exact.
+ *
+ * How much weights lose depends on how they are spread: numbers of a block share a scale, by which the largest of them is the largest integer. Where a column
+ * loses more than MOST_LOST, relative to the mean size of its weights, the matrix takes 24 bits; where it still does, it stays in float, as do weights that products of more
+ * rows read, too. Where only a run knows how many rows there are, and the plan keeps states that grow, it mostly is one. The error stays with the node ("ouro.weights_error") for the report.
+ *
+ * Needs: types; after weights that lose nothing in 16 bits were stored so, which takes more away. Breaks: nothing. Guarantees: only
+ * attributes change.
+ */
+#include "passes/layout/layout.h"
+#include "runtime/kernels/portable/block_float.h"
+#include "runtime/kernels/portable/cost.h"
+#include "runtime/kernels/portable/fixed_tiles.h"
+#include "runtime/kernels/table.h"
+
+enum { ROWS_BESIDE_FIXED = 4 /* more are as fast in fixed point, on machines that have it */ };
+
+/* Of a column, over the mean size of its weights (rt_block_float_loss). With 20 bits the furthest weight may be 9 times as far as the mean. */
+static const double MOST_LOST = 5e-6;
+
+/* Bits of a constant's weights, by value id; 0: none were found yet. */
+typedef struct found {
+    int bits;    /* -1: it stays in float */
+    bool turned; /* of columns that are rows of the constant */
+    double error;
+} found;
+
+static bool is_turned(const ir_node *node) {
+    return node->code == OP_GEMM && op_attribute_integer(&node->attributes, "transB", 0) != 0;
+}
+
+/* A product of few rows in float with a constant matrix. `open`: of a number of rows that only a run knows, too. */
+static bool is_product(const ir_node *node, bool open) {
+    int64_t elements;
+    if (!node || !pass_multiplies_constant(node)) return false;
+    if (!op_shape_elements(&ir_input(node, 0)->type.shape, &elements)) return open;
+    const op_shape *weights = &ir_input(node, 1)->type.shape;
+    const int64_t depth = weights->dims[is_turned(node)],
+                  most = rt_fixed_wanted() ? ROWS_BESIDE_FIXED : RT_BLOCK_FLOAT_ROWS;
+    return depth > 0 && elements > 0 && elements / depth <= most;
+}
+
+/* Sets the attributes of a node whose weights have so many bits. False when memory runs out. */
+static bool mark(ir_module *module, ir_node *node, int bits, double error) {
+    const op_attribute count = {.name = "ouro.weights_bits",
+                                .kind = OP_ATTRIBUTE_INT,
+                                .count = 1,
+                                .as.integer = bits},
+                       lost = {.name = "ouro.weights_error",
+                               .kind = OP_ATTRIBUTE_FLOAT,
+                               .count = 1,
+                               .as.real = (float)error};
+    return ir_attribute_set(module, &node->attributes, &count) &&
+           ir_attribute_set(module, &node->attributes, &lost);
+}
+
+/* Whether a kernel takes weights of so many bits: the node is marked so for as long as it is asked. False when memory runs out. */
+static bool ask(pass_context *context, ir_node *node, bool *taken) {
+    const op_attributes before = node->attributes;
+    rt_preference wish = {0};
+    op_call call;
+    if (!mark(context->module, node, RT_BLOCK_FLOAT_FEWEST, 0) ||
+        !ir_node_call(node, context->scratch, &call))
+        return false;
+    const rt_kernel *kernel = rt_kernel_wishing(&call, &context->options->environment, &wish);
+    *taken = kernel == rt_kernel_of(node->code, "portable.block_float_product");
+    node->attributes = before;
+    return true;
+}
+
+/* The fewest bits by which no column loses too much. */
+static found find_bits(const ir_node *node) {
+    const ir_value *weights = ir_input(node, 1);
+    const int64_t *dims = weights->type.shape.dims;
+    const bool turned = is_turned(node);
+    const rt_code_matrix matrix = {.data = weights->constant->tensor.data,
+                                   .depth = dims[turned],
+                                   .columns = dims[!turned],
+                                   .depth_step = turned ? 1 : dims[1],
+                                   .column_step = turned ? dims[1] : 1};
+    static const int tried[] = {RT_BLOCK_FLOAT_FEWEST, RT_BLOCK_FLOAT_MOST};
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+        rt_block_float_loss loss;
+        if (!rt_block_floats_lose(tried[i], &matrix, &loss)) break;
+        if (loss.column <= MOST_LOST) return (found){tried[i], turned, loss.all};
+    }
+    return (found){.bits = -1, .turned = turned};
+}
+
+/* By node id, which products may have their weights so; no weights of other nodes among them. */
+static base_status find_products(pass_context *context, bool *wanted, uint32_t *readers) {
+    ir_module *module = context->module;
+    const bool open = pass_makes_tokens(module) && !rt_fixed_wanted();
+    for (size_t n = 1; n < module->node_count; n++) {
+        ir_node *node = module->nodes[n];
+        if (!is_product(node, open)) continue;
+        if (!ask(context, node, &wanted[n])) return base_fail_memory(context->report);
+        if (wanted[n]) readers[ir_input(node, 1)->id.index]++;
+    }
+    for (size_t n = 1; n < module->node_count; n++) {
+        if (!wanted[n]) continue;
+        const ir_value *weights = ir_input(module->nodes[n], 1);
+        uint32_t uses = 0;
+        for (const ir_use *use = weights->uses; use; use = use->next) uses++;
+        wanted[n] = uses == readers[weights->id.index];
+    }
+    return BASE_OK;
+}
+
+base_status pass_block_float_weights(pass_context *context) {
+    ir_module *module = context->module;
+    if (context->options->exact_arithmetic) return BASE_OK;
+    bool *wanted = BASE_ARRAY(context->scratch, bool, module->node_count);
+    uint32_t *readers = BASE_ARRAY(context->scratch, uint32_t, module->value_count);
+    found *of = BASE_ARRAY(context->scratch, found, module->value_count);
+    if (!wanted || !readers || !of) return base_fail_memory(context->report);
+    base_status status = find_products(context, wanted, readers);
+    if (status != BASE_OK) return status;
+    size_t bytes = 0;
+    for (size_t n = 1; n < module->node_count; n++)
+        if (wanted[n]) bytes += ir_input(module->nodes[n], 1)->constant->tensor.bytes;
+    if (bytes <= PASS_NEAR_BYTES) return BASE_OK;
+    for (size_t n = 1; n < module->node_count; n++) {
+        if (!wanted[n]) continue;
+        ir_node *node = module->nodes[n];
+        found *own = &of[ir_input(node, 1)->id.index];
+        if (!own->bits || own->turned != is_turned(node)) *own = find_bits(node);
+        if (own->bits > 0 && !mark(module, node, own->bits, own->error))
+            return base_fail_memory(context->report);
+    }
+    return BASE_OK;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* block_float_product.c: MatMul and Gemm in float with a constant right matrix in block floating point (block_float.h), where
+ * "ouro.weights_bits" asks for it (passes/layout/block_float_weights.c).
+ *
+ * Few rows are all multiplied by a group of weights while it is in registers. Of more, some weights become floats first, in scratch, over which tiles pass.
+ * Sums are added in an order that follows from the shapes alone. There is no way back from these weights to the model's (`unpack`): what was lost is
+ * lost.
+ */
+#include "runtime/kernels/portable/block_float.h"
+#include "runtime/kernels/portable/cost.h"
+#include "runtime/kernels/portable/packed_product.h"
+#include <string.h>
+
+enum {
+    /* Such a matrix takes less than floats do, by which other kernels tell theirs. */
+    LEAST_DEPTH = 16,
+    /* Weights that become floats together: */
+    PART_PANELS = 8,
+    PART_COLUMNS = PART_PANELS * RT_PANEL,
+    PART_DEPTH = 3 * RT_BLOCK_FLOAT_DEPTH,
+    PART_FLOATS = PART_COLUMNS * PART_DEPTH, /* of each thread */
+    SEVERAL_ROWS = 24,                       /* for more, weights become floats */
+    PASS_COLUMNS = 2 * RT_PANEL
+};
+
+typedef struct block_float_product {
+    rt_packed_product product;
+    rt_block_floats form; /* without data */
+    size_t bytes;
+} block_float_product;
+
+static bool read_product(const op_call *call, block_float_product *of) {
+    const int64_t bits = op_attribute_integer(&call->attributes, "ouro.weights_bits", 0);
+    if ((bits != RT_BLOCK_FLOAT_FEWEST && bits != RT_BLOCK_FLOAT_MOST) ||
+        !rt_packed_product_read(call, &of->product))
+        return false;
+    const rt_packed_product *product = &of->product;
+    of->form = (rt_block_floats){.bits = (int)bits, .depth = product->depth, .columns = product->columns};
+    return product->dtype == OP_FLOAT && product->stored == OP_FLOAT && product->alpha == 1 &&
+           product->rows != 0 && product->depth >= LEAST_DEPTH &&
+           rt_block_floats_bytes(&of->form, &of->bytes);
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    block_float_product of;
+    (void)environment;
+    return read_product(call, &of) && call->inputs[1].type.layout == OP_LAYOUT_PACKED &&
+           call->inputs[1].type.packed_bytes == of.bytes;
+}
+
+static rt_code_matrix matrix_of(const rt_packed_product *product, const void *data) {
+    return (rt_code_matrix){.data = data,
+                            .depth = product->depth,
+                            .columns = product->columns,
+                            .depth_step = product->b_depth,
+                            .column_step = product->b_column};
+}
+
+static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
+    block_float_product of;
+    /* In narrower vectors, making floats of such numbers takes longer than reading floats. */
+    if (!rt_has_wide_vectors(environment) || !read_product(call, &of) ||
+        !rt_packed_product_wanted(call, environment, &of.product))
+        return false;
+    *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
+    preference->inputs[1] = OP_LAYOUT_PACKED;
+    preference->packed_bytes[1] = of.bytes;
+    return true;
+}
+
+static bool suits(const op_call *call, const rt_environment *environment, uint32_t input,
+                  const op_tensor *plain) {
+    block_float_product of;
+    rt_block_float_loss loss;
+    (void)environment;
+    if (input != 1 || !read_product(call, &of)) return false;
+    const rt_code_matrix matrix = matrix_of(&of.product, plain->data);
+    return rt_block_floats_lose(of.form.bits, &matrix, &loss);
+}
+
+static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
+                        const op_tensor *source, void *packed, base_report *report) {
+    block_float_product of;
+    if (input != 1 || !read_product(call, &of) || !suits(call, environment, input, source))
+        return base_fail(report, BASE_INVALID,
+                         "input %u of this product has no place in block floating point", input);
+    const rt_code_matrix matrix = matrix_of(&of.product, source->data);
+    rt_block_floats_pack(of.form.bits, &matrix, packed);
+    return BASE_OK;
+}
+
+static bool estimate(const op_call *call, const rt_environment *environment, size_t scratch_limit,
+                     rt_cost *cost) {
+    block_float_product of;
+    (void)scratch_limit;
+    if (!read_product(call, &of) || of.product.rows < 1 || of.product.rows > RT_BLOCK_FLOAT_ROWS)
+        return false;
+    *cost = (rt_cost){.seconds = rt_distant_seconds((double)of.bytes, environment), .packed_bytes = of.bytes};
+    return true;
+}
+
+typedef struct job {
+    const rt_packed_product *product;
+    rt_block_floats weights;
+    const float *x, *bias;
+    float *y;
+    float *floats; /* PART_FLOATS of each thread, where there are many rows */
+} job;
+
+static void run_few(const job *j, const rt_packed_part *part) {
+    const rt_packed_product *product = j->product;
+    const int64_t first = part->first / RT_PANEL, columns = part->end - part->first,
+                  whole = columns / RT_PANEL, rest = columns % RT_PANEL, rows = part->rows;
+    const float *x[RT_BLOCK_FLOAT_ROWS] = {NULL};
+    float *y[RT_BLOCK_FLOAT_ROWS] = {NULL}, *ends[RT_BLOCK_FLOAT_ROWS] = {NULL};
+    float last[RT_BLOCK_FLOAT_ROWS][RT_PANEL];
+    for (int64_t r = 0; r < rows; r++) {
+        x[r] = j->x + (part->row + r) * product->depth;
+        y[r] = j->y + (part->row + r) * product->columns + part->first;
+        ends[r] = last[r];
+    }
+    rt_block_floats_rows(&j->weights, x, rows, first, whole, y);
+    if (rest) rt_block_floats_rows(&j->weights, x, rows, first + whole, 1, ends);
+    for (int64_t r = 0; r < rows; r++) {
+        if (rest) memcpy(y[r] + whole * RT_PANEL, last[r], (size_t)rest * sizeof(float));
+        rt_packed_product_finish(product, j->bias, part->first, columns, y[r]);
+    }
+}
+
+/* Some weights times all rows of a part, from `from` of the depth on, a part of it. */
+static void run_part(const job *j, const rt_packed_part *part, int64_t column, int64_t from, float *floats) {
+    const rt_packed_product *product = j->product;
+    const int64_t left = part->end - column, columns = left < PART_COLUMNS ? left : PART_COLUMNS,
+                  deeper = product->depth - from, depth = deeper < PART_DEPTH ? deeper : PART_DEPTH;
+    for (int64_t p = 0; p * RT_PANEL < columns; p++)
+        for (int64_t k = 0; k < depth; k += RT_BLOCK_FLOAT_DEPTH)
+            rt_block_floats_decode(&j->weights, column / RT_PANEL + p, from + k,
+                                   floats + (p * depth + k) * RT_PANEL);
+    const rt_tiles tiles = {.rows = part->rows,
+                            .columns = columns,
+                            .depth = depth,
+                            .a = j->x + part->row * product->depth + from,
+                            .a_row = product->depth,
+                            .a_depth = 1,
+                            .panels = floats,
+                            .c = j->y + part->row * product->columns + column,
+                            .c_row = product->columns,
+                            .add = from > 0,
+                            .fused = true};
+    rt_tiles_run(&tiles);
+    for (int64_t i = 0; i < part->rows && depth == deeper; i++)
+        rt_packed_product_finish(product, j->bias, column, columns, tiles.c + i * product->columns);
+}
+
+/* Some more rows than a few: weights are read for some of them, and then for the next from a near cache. */
+static void run_several(const job *j, const rt_packed_part *part) {
+    for (int64_t column = part->first; column < part->end; column += PASS_COLUMNS) {
+        const int64_t left = part->end - column, columns = left < PASS_COLUMNS ? left : PASS_COLUMNS;
+        for (int64_t row = 0, some; row < part->rows; row += some) {
+            /* As many in each pass, give or take one. */
+            const int64_t passes = (part->rows - row + RT_BLOCK_FLOAT_ROWS - 1) / RT_BLOCK_FLOAT_ROWS;
+            some = (part->rows - row + passes - 1) / passes;
+            const rt_packed_part own = {
+                .row = part->row + row, .rows = some, .first = column, .end = column + columns};
+            run_few(j, &own);
+        }
+    }
+}
+
+/* Many rows: weights are read once for all of a thread. */
+static void run_many(const job *j, const rt_packed_part *part, float *floats) {
+    for (int64_t column = part->first; column < part->end; column += PART_COLUMNS)
+        for (int64_t from = 0; from < j->product->depth; from += PART_DEPTH)
+            run_part(j, part, column, from, floats);
+}
+
+/* The columns of few rows are shared out: each thread reads weights that no other one does. */
+static void run_member(void *context, int member, int members) {
+    const job *j = context;
+    const rt_packed_part part = rt_packed_product_part(j->product, member, members);
+    if (part.first >= part.end) return;
+    if (part.rows <= RT_BLOCK_FLOAT_ROWS) run_few(j, &part);
+    else if (part.rows <= SEVERAL_ROWS) run_several(j, &part);
+    else run_many(j, &part, j->floats + (int64_t)member * PART_FLOATS);
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)report;
+    const block_float_product *of = prepared->state;
+    const rt_packed_product *product = &of->product;
+    job j = {.product = product,
+             .weights = of->form,
+             .x = inputs[0].data,
+             .bias = product->bias != RT_BIAS_NONE ? inputs[2].data : NULL,
+             .y = outputs[0].data,
+             .floats = scratch};
+    j.weights.panels = inputs[1].data;
+    const double work = (double)product->rows * (double)product->depth * (double)product->columns;
+    rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, run_member, &j);
+    return BASE_OK;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    block_float_product *state = BASE_NEW(arena, block_float_product);
+    if (!state) return base_fail_memory(report);
+    if (!accepts(call, environment) || !read_product(call, state) || state->product.rows < 1)
+        return base_fail(report, BASE_INVALID, "this is no product with weights in block floating point");
+    if (state->product.rows > SEVERAL_ROWS)
+        prepared->scratch_bytes = (size_t)environment->threads * PART_FLOATS * sizeof(float);
+    prepared->state = state;
+    prepared->run = run;
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_block_float_product = {.name = "portable.block_float_product",
+                                                 .accepts = accepts,
+                                                 .prefer = prefer,
+                                                 .pack = pack,
+                                                 .suits = suits,
+                                                 .estimate = estimate,
+                                                 .prepare = prepare};
