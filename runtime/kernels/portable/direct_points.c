@@ -66,21 +66,36 @@ static void activate(const rt_direct *s, const rt_direct_panels *range, float *y
     }
 }
 
-/* `count` points in tiles of equal size, or nearly. */
-static void run_tiles(rt_direct_row row, rt_direct_kind kind, int64_t panels, int64_t count, int64_t most) {
+/* So many points on, in the image and in the result. */
+static void move_on(rt_direct_row *row, int64_t points) {
+    row->x = rt_address(row->x, points * row->apart);
+    row->y += points * row->y_point;
+    if (row->residual) row->residual += points * row->y_point;
+}
+
+/* `count` points in tiles of equal size, or nearly. The row moves on by them. */
+static void run_tiles(rt_direct_row *row, rt_direct_kind kind, int64_t panels, int64_t count, int64_t most) {
+    if (count <= most) {
+        row->times = 1;
+        rt_direct_function_for(kind, count, panels)(row, NULL);
+        move_on(row, count);
+        return;
+    }
     const int64_t tiles = (count + most - 1) / most, points = count / tiles, larger = count % tiles,
                   done = larger * (points + 1);
-    const int64_t lines = row.next_lines;
-    row.times = larger;
-    row.next_lines = lines * larger / tiles;
-    if (larger) rt_direct_function_for(kind, points + 1, panels)(&row, NULL);
-    row.x = rt_address(row.x, done * row.apart);
-    row.y += done * row.y_point;
-    if (row.residual) row.residual += done * row.y_point;
-    row.times = tiles - larger;
-    row.next += row.next_lines * LANES;
-    row.next_lines = lines - row.next_lines;
-    rt_direct_function_for(kind, points, panels)(&row, NULL);
+    const int64_t lines = row->next_lines;
+    const float *const next = row->next;
+    row->times = larger;
+    row->next_lines = lines * larger / tiles;
+    if (larger) rt_direct_function_for(kind, points + 1, panels)(row, NULL);
+    move_on(row, done);
+    row->times = tiles - larger;
+    row->next += row->next_lines * LANES;
+    row->next_lines = lines - row->next_lines;
+    rt_direct_function_for(kind, points, panels)(row, NULL);
+    move_on(row, count - done);
+    row->next = next;
+    row->next_lines = lines;
 }
 
 static rt_direct_kind kind_of(const rt_direct *s, int64_t apart) {
@@ -93,9 +108,10 @@ static bool is_page_apart(int64_t floats) {
     return floats * (int64_t)sizeof(float) % PAGE == 0;
 }
 
-/* What tiles at `point`, counted through all rows, are made of: all but where they see. */
-static rt_direct_row row_at(const rt_direct_job *job, const rt_direct_panels *range, int64_t image,
-                            int64_t point) {
+/* What tiles at `point`, counted through all rows, are made of: all but where they see. Such a row is made where it is used, and not handed on as a
+ * copy: of small images that takes as long as their tiles. */
+static inline __attribute__((always_inline)) rt_direct_row
+row_at(const rt_direct_job *job, const rt_direct_panels *range, int64_t image, int64_t point) {
     const rt_direct *s = job->shape;
     const int64_t filter = range->group * s->filters + range->first * LANES,
                   panel = range->group * rt_direct_panel_count(s) + range->first,
@@ -114,17 +130,19 @@ static rt_direct_row row_at(const rt_direct_job *job, const rt_direct_panels *ra
 
 /* These panels, up to as many as a tile has, at `count` points of a row, in tiles of up to `most`. An activation that tiles do not apply is
  * applied while the nearest cache holds the results. */
-static void run_row(const rt_direct *s, rt_direct_row row, const rt_direct_panels *range, rt_direct_kind kind,
-                    int64_t count, int64_t most) {
-    const int64_t panels = range->end - range->first, near = NEAREST_FLOATS / (panels * LANES) / most * most,
-                  each = s->finished || near < most ? count : near;
+static void run_row(const rt_direct *s, rt_direct_row *row, const rt_direct_panels *range,
+                    rt_direct_kind kind, int64_t count, int64_t most) {
+    const int64_t panels = range->end - range->first;
+    if (s->finished) {
+        run_tiles(row, kind, panels, count, most);
+        return;
+    }
+    const int64_t near = NEAREST_FLOATS / (panels * LANES) / most * most, each = near < most ? count : near;
     for (int64_t done = 0; done < count; done += each) {
         const int64_t part = least(each, count - done);
+        float *const y = row->y;
         run_tiles(row, kind, panels, part, most);
-        if (!s->finished) activate(s, range, row.y, row.y_point, part);
-        row.x = rt_address(row.x, part * row.apart);
-        row.y += part * row.y_point;
-        if (row.residual) row.residual += part * row.y_point;
+        activate(s, range, y, row->y_point, part);
     }
 }
 
@@ -139,33 +157,38 @@ static void find_next(const rt_direct *s, rt_direct_row *row, int64_t panels, in
     row->next_lines = end - first;
 }
 
-/* All of these panels at `count` points: of spots, or of the line; the other is NULL. */
-static void run_panels(const rt_direct *s, const rt_direct_panels *range, rt_direct_row row,
+/* All of these panels at `count` points: of spots, or of the line; the other is NULL. The row moves on as it likes. */
+static void run_panels(const rt_direct *s, const rt_direct_panels *range, rt_direct_row *row,
                        const rt_direct_spots *spots, const line *points, int64_t count) {
-    const rt_direct_kind kind = spots ? RT_DIRECT_SPOTS : kind_of(s, row.apart);
-    const bool few = (kind == RT_DIRECT_ROWS || spots) && is_page_apart(row.apart);
+    const rt_direct_kind kind = spots ? RT_DIRECT_SPOTS : kind_of(s, row->apart);
+    const bool few = (kind == RT_DIRECT_ROWS || spots) && is_page_apart(row->apart);
+    const float *const x = row->x, *residual = row->residual;
+    float *y = row->y;
     const int64_t most = few ? RT_DIRECT_MORE_PANELS : RT_DIRECT_PANELS;
     int64_t left = s->filters - range->first * LANES;
     for (int64_t p = range->first; p < range->end; p += most, left -= most * LANES) {
         const int64_t panels = least(range->end - p, most);
         const rt_direct_panels these = {.group = range->group, .first = p, .end = p + panels};
-        row.filters = least(left, panels * LANES);
+        row->filters = least(left, panels * LANES);
+        row->x = x;
+        row->y = y;
+        row->residual = residual;
         if (points && points->turns)
-            find_next(s, &row, panels, least(rt_direct_panel_count(s) - p - panels, most),
+            find_next(s, row, panels, least(rt_direct_panel_count(s) - p - panels, most),
                       range->end - range->first > most, points);
         if (spots) {
-            rt_direct_function_for(kind, count, panels)(&row, spots);
-            if (!s->finished) activate(s, &these, row.y, row.y_point, count);
+            rt_direct_function_for(kind, count, panels)(row, spots);
+            if (!s->finished) activate(s, &these, y, row->y_point, count);
         } else {
             run_row(s, row, &these, kind, count,
                     few          ? RT_DIRECT_FEW_POINTS
                     : panels > 1 ? RT_DIRECT_POINTS
                                  : RT_DIRECT_MORE_POINTS);
         }
-        row.panels += most * s->tiles.panel_floats;
-        row.y += most * s->tiles.y_panel;
-        if (row.bias) row.bias += most * LANES;
-        if (row.residual) row.residual += most * s->tiles.y_panel;
+        row->panels += most * s->tiles.panel_floats;
+        y += most * s->tiles.y_panel;
+        if (row->bias) row->bias += most * LANES;
+        if (residual) residual += most * s->tiles.y_panel;
     }
 }
 
@@ -187,16 +210,21 @@ static void run_line(const line *points) {
     row.y_point *= y_apart;
     row.runs = points->of->runs;
     row.run_count = points->of->run_count;
-    run_panels(s, points->range, row, NULL, points, points->count);
+    run_panels(s, points->range, &row, NULL, points, points->count);
 }
 
 /* ---- boxes --------------------------------------------------------------------------------------------- */
 
+/* Elements of a window in so many pixels, one begun counts. (Divisions of small images take as long as their tiles.) */
+static int64_t elements_in(int64_t pixels, int64_t dilation) {
+    return dilation == 1 ? pixels : (pixels + dilation - 1) / dilation;
+}
+
 /* The elements of the window along dimension d that see the image from result number `at`. */
 static void find_seen(const rt_direct *s, int d, int64_t at, int64_t *first, int64_t *end) {
     const int64_t begin = at * s->window.stride[d] - s->window.before[d], dilation = s->window.dilation[d],
-                  left = s->window.input[d] - begin, last = left > 0 ? (left + dilation - 1) / dilation : 0;
-    *first = begin < 0 ? least((-begin + dilation - 1) / dilation, s->window.kernel[d]) : 0;
+                  left = s->window.input[d] - begin, last = left > 0 ? elements_in(left, dilation) : 0;
+    *first = begin < 0 ? least(elements_in(-begin, dilation), s->window.kernel[d]) : 0;
     *end = least(last, s->window.kernel[d]);
     if (*end < *first) *end = *first;
 }
@@ -223,14 +251,17 @@ static int64_t find_box(const rt_direct *s, int d, int64_t from, int64_t end, bo
 static void find_runs(const rt_direct *s, box *of) {
     const int64_t *kernel = s->window.kernel, maps = rt_direct_reads_maps(s) ? s->channels : 1;
     of->run_count = 0;
-    for (int64_t i = 0; i < maps * kernel[0] * kernel[1]; i++) {
-        const int64_t plane = i / kernel[1] % kernel[0], row = i % kernel[1],
-                      first = i * kernel[2] + of->element[2], end = i * kernel[2] + of->element_end[2];
-        if (plane < of->element[0] || plane >= of->element_end[0] || row < of->element[1] ||
-            row >= of->element_end[1] || first == end)
-            continue;
-        if (of->run_count && of->runs[of->run_count - 1].end == first) of->runs[of->run_count - 1].end = end;
-        else of->runs[of->run_count++] = (rt_direct_run){first, end};
+    for (int64_t map = 0; map < maps; map++) {
+        for (int64_t plane = of->element[0]; plane < of->element_end[0]; plane++) {
+            for (int64_t row = of->element[1]; row < of->element_end[1]; row++) {
+                const int64_t at = ((map * kernel[0] + plane) * kernel[1] + row) * kernel[2],
+                              first = at + of->element[2], end = at + of->element_end[2];
+                if (first == end) continue;
+                if (of->run_count && of->runs[of->run_count - 1].end == first)
+                    of->runs[of->run_count - 1].end = end;
+                else of->runs[of->run_count++] = (rt_direct_run){first, end};
+            }
+        }
     }
 }
 
@@ -335,7 +366,7 @@ static void run_spots(const rt_direct_job *job, const rt_direct_panels *range, i
     rt_direct_row row = row_at(job, range, image, point);
     row.times = 1;
     row.apart = s->window.stride[2] * s->pixel;
-    run_panels(s, range, row, &spots, NULL, count);
+    run_panels(s, range, &row, &spots, NULL, count);
 }
 
 /* Zeros beside the image count for nothing if all weights are finite. */
