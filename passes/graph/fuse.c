@@ -399,8 +399,7 @@ static ir_node *bare_host(const ir_value *value, const ir_graph *graph) {
     return is_bare(host) ? host : NULL;
 }
 
-static bool set_activation(fuser *f, ir_node *host, op_code code, float alpha, float beta) {
-    const char *name = op_schema_of(code)->name;
+static bool set_activation(fuser *f, ir_node *host, const char *name, float alpha, float beta) {
     const op_attribute set[3] = {
         {.name = "ouro.activation", .kind = OP_ATTRIBUTE_STRING, .count = 1, .as.text = {name, strlen(name)}},
         {.name = "ouro.alpha", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = alpha},
@@ -451,6 +450,7 @@ static void recognise_limits(fuser *f, ir_node *node) {
 }
 
 static bool fuse_activation(fuser *f, ir_node *node) {
+    const char *name = op_schema_of(node->code)->name;
     float alpha = 0, beta = 0;
     switch (node->code) {
     case OP_RELU:
@@ -462,9 +462,8 @@ static bool fuse_activation(fuser *f, ir_node *node) {
         alpha = op_attribute_real(&node->attributes, "alpha", 0.01f);
         break;
     case OP_GELU: /* of products; no transformer has it after a convolution */
-        if (op_attribute_is(&node->attributes, "approximate", "tanh", "none") || !ir_input(node, 0)->node ||
-            ir_input(node, 0)->node->code == OP_CONV)
-            return false;
+        if (!ir_input(node, 0)->node || ir_input(node, 0)->node->code == OP_CONV) return false;
+        if (op_attribute_is(&node->attributes, "approximate", "tanh", "none")) name = "GeluTanh";
         break;
     case OP_SWISH:
         alpha = op_attribute_real(&node->attributes, "alpha", 1);
@@ -480,7 +479,7 @@ static bool fuse_activation(fuser *f, ir_node *node) {
     }
     ir_node *host = bare_host(ir_input(node, 0), node->graph);
     if (!host || !only_producer(ir_input(node, 0), host->code, node->graph)) return false;
-    return set_activation(f, host, node->code, alpha, beta);
+    return set_activation(f, host, name, alpha, beta);
 }
 
 /* The gate of x * gate(x), if that is Swish or HardSwish by their definitions, and nobody else reads it. */
@@ -505,7 +504,7 @@ static bool fuse_gate(fuser *f, ir_node *node) {
         ir_node *host = bare_host(x, node->graph);
         ir_node *gate = host ? gate_of(ir_input(node, i), x, node->graph, &code) : NULL;
         if (!gate || !x->uses->next || x->uses->next->next) continue;
-        if (!set_activation(f, host, code, code == OP_SWISH ? 1 : 0, 0)) return false;
+        if (!set_activation(f, host, op_schema_of(code)->name, code == OP_SWISH ? 1 : 0, 0)) return false;
         ir_value_replace(node->outputs[0], x);
         ir_node_remove(node);
         ir_node_remove(gate);

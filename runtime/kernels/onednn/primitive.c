@@ -145,6 +145,10 @@ static bool append_activation(dnnl_post_ops_t operations, const rt_activation *a
         kind = dnnl_eltwise_gelu_erf;
         alpha = beta = 0;
         break;
+    case RT_ACTIVATION_GELU_TANH:
+        kind = dnnl_eltwise_gelu_tanh;
+        alpha = beta = 0;
+        break;
     default:
         return false;
     }

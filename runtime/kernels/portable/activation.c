@@ -4,6 +4,7 @@
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/pieces.h"
+#include "runtime/kernels/portable/vector_doubles.h"
 #include "runtime/kernels/portable/vector_math.h"
 #include "runtime/kernels/portable/vector_math_512.h"
 #include <math.h>
@@ -23,7 +24,8 @@ bool rt_activation_read(const op_attributes *attributes, rt_activation *activati
                  {"Tanh", RT_ACTIVATION_TANH},
                  {"Swish", RT_ACTIVATION_SWISH},
                  {"HardSwish", RT_ACTIVATION_HARD_SWISH},
-                 {"Gelu", RT_ACTIVATION_GELU}};
+                 {"Gelu", RT_ACTIVATION_GELU},
+                 {"GeluTanh", RT_ACTIVATION_GELU_TANH}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!op_attribute_is(attributes, "ouro.activation", names[i].name, "")) continue;
         bool leaky = names[i].kind == RT_ACTIVATION_LEAKY_RELU, clip = names[i].kind == RT_ACTIVATION_CLIP;
@@ -65,6 +67,8 @@ double rt_activation_value(const rt_activation *activation, double value) {
         return value * fmin(fmax(value / 6 + 0.5, 0), 1);
     case RT_ACTIVATION_GELU:
         return 0.5 * value * (1 + erf(value * 0.70710678118654752440));
+    case RT_ACTIVATION_GELU_TANH:
+        return rt_gelu_by_tanh_double(value);
     default:
         return value;
     }
@@ -125,6 +129,9 @@ void rt_activation_floats(const rt_activation *activation, float *data, int64_t 
         break;
     case RT_ACTIVATION_GELU:
         rt_gelu_floats(data, data, count);
+        break;
+    case RT_ACTIVATION_GELU_TANH:
+        rt_gelu_tanh_floats(data, data, count);
         break;
     default:
         break;

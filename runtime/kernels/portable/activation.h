@@ -16,7 +16,8 @@ typedef enum rt_activation_kind {
     RT_ACTIVATION_TANH,
     RT_ACTIVATION_SWISH, /* x / (1 + exp(-alpha x)) */
     RT_ACTIVATION_HARD_SWISH,
-    RT_ACTIVATION_GELU /* of MatMul and Gemm */
+    RT_ACTIVATION_GELU,     /* of MatMul and Gemm, as the next */
+    RT_ACTIVATION_GELU_TANH /* the approximation by tanh */
 } rt_activation_kind;
 
 typedef struct rt_activation {

@@ -84,7 +84,8 @@ static bool read_kind(const op_call *call, op_layout layout, depthwise *shape) {
     }
     if (!rt_activation_read(&call->attributes, &shape->activation)) return false;
     const rt_activation_kind kind = shape->activation.kind;
-    if (kind == RT_ACTIVATION_TANH || kind == RT_ACTIVATION_GELU) return false;
+    if (kind == RT_ACTIVATION_TANH || kind == RT_ACTIVATION_GELU || kind == RT_ACTIVATION_GELU_TANH)
+        return false;
     return true;
 }
 

@@ -27,8 +27,8 @@ static int64_t draw_rows(uint64_t *seed) {
 
 /* A MatMul of one or three axes, or a Gemm. */
 static void draw_scaled(application *app, uint64_t *seed, int64_t rows, float alpha) {
-    static const char *const activations[] = {"Gelu", "",        "Relu",  "LeakyRelu",
-                                              "Clip", "Sigmoid", "Swish", "HardSwish"};
+    static const char *const activations[] = {"Gelu",    "",      "Relu",      "LeakyRelu", "Clip",
+                                              "Sigmoid", "Swish", "HardSwish", "GeluTanh"};
     static const int64_t pages[] = {1024, 2048};
     const bool gemm = random_range(seed, 0, 1), turned = gemm && random_range(seed, 0, 1);
     const int64_t kind = random_range(seed, 0, 5);
@@ -52,7 +52,7 @@ static void draw_scaled(application *app, uint64_t *seed, int64_t rows, float al
         application_real(app, "alpha", alpha);
         application_real(app, "beta", random_range(seed, 0, 1) ? 1 : -1.5f);
     }
-    const char *activation = activations[random_range(seed, 0, 7)];
+    const char *activation = activations[random_range(seed, 0, 8)];
     if (activation[0]) application_text(app, "ouro.activation", activation);
     application_real(app, "ouro.alpha", -0.25f);
     application_real(app, "ouro.beta", 0.75f);
