@@ -9,7 +9,8 @@
  *
  * How much weights lose depends on how they are spread: numbers of a block share a scale, by which the largest of them is the largest integer. Where a column
  * loses more than MOST_LOST, relative to the mean size of its weights, the matrix takes 24 bits; where it still does, it stays in float, as do weights that products of more
- * rows read, too. Where only a run knows how many rows there are, and the plan keeps states that grow, it mostly is one. The error stays with the node ("ouro.weights_error") for the report.
+ * rows read, too. Where only a run knows how many rows there are, few of them may gain much, and many lose little (a twentieth): so weights are stored that come from memory in
+ * each run, and those of plans that keep states which grow, as there mostly is one row. The error stays with the node ("ouro.weights_error") for the report.
  *
  * Needs: types; after weights that lose nothing in 16 bits were stored so, which takes more away. Breaks: nothing. Guarantees: only
  * attributes change.
@@ -19,8 +20,12 @@
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/fixed_tiles.h"
 #include "runtime/kernels/table.h"
+#include <string.h>
 
-enum { ROWS_BESIDE_FIXED = 4 /* more are as fast in fixed point, on machines that have it */ };
+enum {
+    FEW_ROWS = 16,        /* more take as long with floats; and */
+    ROWS_BESIDE_FIXED = 4 /* in fixed point, on machines that have it */
+};
 
 /* Of a column, over the mean size of its weights (rt_block_float_loss). With 20 bits the furthest weight may be 9 times as far as the mean. */
 static const double MOST_LOST = 5e-6;
@@ -43,7 +48,7 @@ static bool is_product(const ir_node *node, bool open) {
     if (!op_shape_elements(&ir_input(node, 0)->type.shape, &elements)) return open;
     const op_shape *weights = &ir_input(node, 1)->type.shape;
     const int64_t depth = weights->dims[is_turned(node)],
-                  most = rt_fixed_wanted() ? ROWS_BESIDE_FIXED : RT_BLOCK_FLOAT_ROWS;
+                  most = rt_fixed_wanted() ? ROWS_BESIDE_FIXED : FEW_ROWS;
     return depth > 0 && elements > 0 && elements / depth <= most;
 }
 
@@ -94,41 +99,50 @@ static found find_bits(const ir_node *node) {
     return (found){.bits = -1, .turned = turned};
 }
 
-/* By node id, which products may have their weights so; no weights of other nodes among them. */
-static base_status find_products(pass_context *context, bool *wanted, uint32_t *readers) {
+/* Products that may have their weights so. */
+typedef struct products {
+    bool *wanted;      /* by node id */
+    uint32_t *readers; /* by value id: those of them that read it */
+    size_t bytes;      /* of their weights, each as often as it is read */
+} products;
+
+/* `open`: those of a number of rows that only a run knows, too. None whose weights others read. */
+static base_status find_products(pass_context *context, bool open, products *of) {
     ir_module *module = context->module;
-    const bool open = pass_makes_tokens(module) && !rt_fixed_wanted();
+    memset(of->wanted, 0, module->node_count * sizeof *of->wanted);
+    memset(of->readers, 0, module->value_count * sizeof *of->readers);
+    of->bytes = 0;
     for (size_t n = 1; n < module->node_count; n++) {
         ir_node *node = module->nodes[n];
         if (!is_product(node, open)) continue;
-        if (!ask(context, node, &wanted[n])) return base_fail_memory(context->report);
-        if (wanted[n]) readers[ir_input(node, 1)->id.index]++;
+        if (!ask(context, node, &of->wanted[n])) return base_fail_memory(context->report);
+        if (of->wanted[n]) of->readers[ir_input(node, 1)->id.index]++;
     }
     for (size_t n = 1; n < module->node_count; n++) {
-        if (!wanted[n]) continue;
+        if (!of->wanted[n]) continue;
         const ir_value *weights = ir_input(module->nodes[n], 1);
         uint32_t uses = 0;
         for (const ir_use *use = weights->uses; use; use = use->next) uses++;
-        wanted[n] = uses == readers[weights->id.index];
+        of->wanted[n] = uses == of->readers[weights->id.index];
+        if (of->wanted[n]) of->bytes += weights->constant->tensor.bytes;
     }
     return BASE_OK;
 }
 
 base_status pass_block_float_weights(pass_context *context) {
     ir_module *module = context->module;
+    const size_t wanted = context->options->cached_weight_bytes, cached = wanted ? wanted : PASS_CACHED_BYTES;
     if (context->options->exact_arithmetic) return BASE_OK;
-    bool *wanted = BASE_ARRAY(context->scratch, bool, module->node_count);
-    uint32_t *readers = BASE_ARRAY(context->scratch, uint32_t, module->value_count);
+    products all = {.wanted = BASE_ARRAY(context->scratch, bool, module->node_count),
+                    .readers = BASE_ARRAY(context->scratch, uint32_t, module->value_count)};
     found *of = BASE_ARRAY(context->scratch, found, module->value_count);
-    if (!wanted || !readers || !of) return base_fail_memory(context->report);
-    base_status status = find_products(context, wanted, readers);
-    if (status != BASE_OK) return status;
-    size_t bytes = 0;
-    for (size_t n = 1; n < module->node_count; n++)
-        if (wanted[n]) bytes += ir_input(module->nodes[n], 1)->constant->tensor.bytes;
-    if (bytes <= PASS_NEAR_BYTES) return BASE_OK;
+    if (!all.wanted || !all.readers || !of) return base_fail_memory(context->report);
+    base_status status = find_products(context, !rt_fixed_wanted(), &all);
+    if (status == BASE_OK && all.bytes < cached && !pass_makes_tokens(module))
+        status = find_products(context, false, &all);
+    if (status != BASE_OK || all.bytes <= PASS_NEAR_BYTES) return status;
     for (size_t n = 1; n < module->node_count; n++) {
-        if (!wanted[n]) continue;
+        if (!all.wanted[n]) continue;
         ir_node *node = module->nodes[n];
         found *own = &of[ir_input(node, 1)->id.index];
         if (!own->bits || own->turned != is_turned(node)) *own = find_bits(node);

@@ -18,12 +18,6 @@
 #include "runtime/kernels/portable/float_codes.h"
 #include "runtime/kernels/table.h"
 
-enum {
-    /* The last cache that a core reads from has 32 MiB in most processors that such models run on. Where memory is as fast as 40 GB/s
-     * for one core, floats of 52 MiB still take 0.86 of the time of codes, and of 72 MiB as long; of more, codes win. */
-    CACHED_BYTES = 64 << 20
-};
-
 /* A product in float with a constant matrix, of a number of rows that is known; its weights are not stored in fewer bits. */
 static bool is_product(const ir_node *node) {
     return node && pass_multiplies_constant(node) && op_shape_known(&ir_input(node, 0)->type.shape) &&
@@ -65,7 +59,7 @@ static size_t weight_bytes(const ir_module *module, const bool *marked, bool *co
 
 base_status pass_compress_weights(pass_context *context) {
     ir_module *module = context->module;
-    const size_t wanted = context->options->cached_weight_bytes, cached = wanted ? wanted : CACHED_BYTES;
+    const size_t wanted = context->options->cached_weight_bytes, cached = wanted ? wanted : PASS_CACHED_BYTES;
     bool *counted = BASE_ARRAY(context->scratch, bool, module->value_count);
     op_attributes *before = BASE_ARRAY(context->scratch, op_attributes, module->node_count);
     bool *marked = BASE_ARRAY(context->scratch, bool, module->node_count);

@@ -211,14 +211,31 @@ RT_CLONES static void decode_row(int bits, const char *group, int64_t row, const
     }
 }
 
-/* Rows [from, rows) of a block. */
-static void decode_rows(int bits, const char *at, int64_t from, int64_t rows, float *to) {
-    const int each = group_rows(bits);
+void rt_block_floats_decode(const rt_block_floats *weights, int64_t panel, int64_t from, float *to) {
+    const int bits = weights->bits, each = group_rows(bits);
+    const char *at = block_at(weights, panel, from);
+    const int64_t rows = least(weights->depth - from, DEPTH);
     float scales[RT_PANEL];
     memcpy(scales, at, sizeof scales);
     at += SCALES;
-    for (int64_t k = from; k < rows; k++)
+    for (int64_t k = 0; k < rows; k++)
         decode_row(bits, at + k / each * group_bytes(bits), k % each, scales, to + k * RT_PANEL);
+}
+
+/* One row and one panel of weights that become floats first: whatever x holds, and on any machine. */
+RT_CLONES static void slow_panel(const rt_block_floats *weights, const float *x, int64_t panel, float *y) {
+    float made[DEPTH * RT_PANEL], total[RT_PANEL] = {0};
+    for (int64_t from = 0; from < weights->depth; from += DEPTH) {
+        const int64_t rows = least(weights->depth - from, DEPTH);
+        rt_block_floats_decode(weights, panel, from, made);
+        for (int64_t k = 0; k < rows; k++)
+            for (int j = 0; j < RT_PANEL; j++) total[j] += x[from + k] * made[k * RT_PANEL + j];
+    }
+    memcpy(y, total, sizeof total);
+}
+
+static void slow_row(const rt_block_floats *weights, const float *x, int64_t first, int64_t count, float *y) {
+    for (int64_t p = 0; p < count; p++) slow_panel(weights, x, first + p, y + p * RT_PANEL);
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -257,26 +274,6 @@ AVX512 ALWAYS __m512 weights_of(__m512i pairs, __m512i low, int row, int bits) {
 AVX512 ALWAYS void ask_ahead(const char *group, int bits) {
     _Pragma("GCC unroll 5") for (int64_t i = 0; i < group_bytes(bits); i += WORDS)
         __builtin_prefetch((const void *)((uintptr_t)group + (uintptr_t)(AHEAD + i)));
-}
-
-AVX512 ALWAYS void decode_groups(int bits, const char *at, int64_t groups, float *to) {
-    const __m512 scales = _mm512_load_ps((const void *)at);
-    const int each = group_rows(bits);
-    at += SCALES;
-    for (int64_t g = 0; g < groups; g++, at += group_bytes(bits), to += each * RT_PANEL) {
-        const __m512i low = words_at(at);
-        __m512i pairs = low;
-        ask_ahead(at, bits);
-        _Pragma("GCC unroll 8") for (int k = 0; k < each; k++) {
-            if (k % 2 == 0) pairs = words_at(at + (1 + k / 2) * WORDS);
-            _mm512_store_ps(to + k * RT_PANEL, _mm512_mul_ps(scales, weights_of(pairs, low, k, bits)));
-        }
-    }
-}
-
-AVX512 static void decode_fast(int bits, const char *at, int64_t groups, float *to) {
-    if (bits == RT_BLOCK_FLOAT_MOST) decode_groups(RT_BLOCK_FLOAT_MOST, at, groups, to);
-    else decode_groups(RT_BLOCK_FLOAT_FEWEST, at, groups, to);
 }
 
 /* Adds a group of each panel; x[r] is where its rows begin. */
@@ -412,37 +409,6 @@ AVX512 static void fast_rows(const rt_block_floats *weights, const float *const 
     for (int64_t p = pairs * MOST_PANELS; p < count; p++) own[0](weights, x, first + p, 0, y, p * RT_PANEL);
 }
 #endif
-
-void rt_block_floats_decode(const rt_block_floats *weights, int64_t panel, int64_t from, float *to) {
-    const char *at = block_at(weights, panel, from);
-    const int64_t rows = least(weights->depth - from, DEPTH);
-    int64_t whole = 0;
-#if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512f")) {
-        whole = rows / group_rows(weights->bits);
-        decode_fast(weights->bits, at, whole, to);
-        whole *= group_rows(weights->bits);
-    }
-#endif
-    decode_rows(weights->bits, at, whole, rows, to);
-}
-
-/* One row and one panel of weights that become floats first: whatever x holds, and on any machine. */
-RT_CLONES static void slow_panel(const rt_block_floats *weights, const float *x, int64_t panel, float *y) {
-    _Alignas(RT_ALIGNMENT) float made[DEPTH * RT_PANEL];
-    float total[RT_PANEL] = {0};
-    for (int64_t from = 0; from < weights->depth; from += DEPTH) {
-        const int64_t rows = least(weights->depth - from, DEPTH);
-        rt_block_floats_decode(weights, panel, from, made);
-        for (int64_t k = 0; k < rows; k++)
-            for (int j = 0; j < RT_PANEL; j++) total[j] += x[from + k] * made[k * RT_PANEL + j];
-    }
-    memcpy(y, total, sizeof total);
-}
-
-static void slow_row(const rt_block_floats *weights, const float *x, int64_t first, int64_t count, float *y) {
-    for (int64_t p = 0; p < count; p++) slow_panel(weights, x, first + p, y + p * RT_PANEL);
-}
 
 void rt_block_floats_rows(const rt_block_floats *weights, const float *const *x, int64_t rows, int64_t first,
                           int64_t count, float *const *y) {

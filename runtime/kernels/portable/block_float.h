@@ -21,7 +21,7 @@ enum {
     RT_BLOCK_FLOAT_FEWEST = 20, /* bits of a weight; or */
     RT_BLOCK_FLOAT_MOST = 24,
     RT_BLOCK_FLOAT_DEPTH = 128,
-    RT_BLOCK_FLOAT_ROWS = 8 /* that weights are read for together, at most */
+    RT_BLOCK_FLOAT_ROWS = 8 /* that a weight is read for at once, at most */
 };
 
 /* A packed matrix. */
@@ -46,7 +46,7 @@ bool rt_block_floats_lose(int bits, const rt_code_matrix *matrix, rt_block_float
 /* Packs a matrix for which rt_block_floats_lose is true. `packed` has rt_block_floats_bytes, zeroed. */
 void rt_block_floats_pack(int bits, const rt_code_matrix *matrix, void *packed);
 
-/* The weights of a panel from `from` on, the beginning of a block, to the end of that block: [rows][RT_PANEL], aligned to RT_ALIGNMENT. */
+/* The weights of a panel from `from` on, the beginning of a block, to the end of that block: [rows][RT_PANEL]. */
 void rt_block_floats_decode(const rt_block_floats *weights, int64_t panel, int64_t from, float *to);
 
 /* y[r][j] = row r of x times column j, of `count` panels from panel `first` on, for up to RT_BLOCK_FLOAT_ROWS rows. y[r] is where the results of panel `first`

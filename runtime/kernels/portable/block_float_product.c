@@ -2,9 +2,9 @@
 /* block_float_product.c: MatMul and Gemm in float with a constant right matrix in block floating point (block_float.h), where
  * "ouro.weights_bits" asks for it (passes/layout/block_float_weights.c).
  *
- * Few rows are all multiplied by a group of weights while it is in registers. Of more, some weights become floats first, in scratch, over which tiles pass.
- * Sums are added in an order that follows from the shapes alone. There is no way back from these weights to the model's (`unpack`): what was lost is
- * lost.
+ * Few rows are all multiplied by a group of weights while it is in registers. More are as many passes over some columns, whose weights a near cache keeps
+ * meanwhile: that takes as long as tiles over floats take. Sums are added in an order that follows from the shapes alone. There is no way back from these
+ * weights to the model's (`unpack`): what was lost is lost.
  */
 #include "runtime/kernels/portable/block_float.h"
 #include "runtime/kernels/portable/cost.h"
@@ -14,13 +14,7 @@
 enum {
     /* Such a matrix takes less than floats do, by which other kernels tell theirs. */
     LEAST_DEPTH = 16,
-    /* Weights that become floats together: */
-    PART_PANELS = 8,
-    PART_COLUMNS = PART_PANELS * RT_PANEL,
-    PART_DEPTH = 3 * RT_BLOCK_FLOAT_DEPTH,
-    PART_FLOATS = PART_COLUMNS * PART_DEPTH, /* of each thread */
-    SEVERAL_ROWS = 24,                       /* for more, weights become floats */
-    PASS_COLUMNS = 2 * RT_PANEL
+    PASS_BYTES = 1 << 18 /* of weights that a near cache keeps for the next pass */
 };
 
 typedef struct block_float_product {
@@ -104,7 +98,6 @@ typedef struct job {
     rt_block_floats weights;
     const float *x, *bias;
     float *y;
-    float *floats; /* PART_FLOATS of each thread, where there are many rows */
 } job;
 
 static void run_few(const job *j, const rt_packed_part *part) {
@@ -127,35 +120,12 @@ static void run_few(const job *j, const rt_packed_part *part) {
     }
 }
 
-/* Some weights times all rows of a part, from `from` of the depth on, a part of it. */
-static void run_part(const job *j, const rt_packed_part *part, int64_t column, int64_t from, float *floats) {
-    const rt_packed_product *product = j->product;
-    const int64_t left = part->end - column, columns = left < PART_COLUMNS ? left : PART_COLUMNS,
-                  deeper = product->depth - from, depth = deeper < PART_DEPTH ? deeper : PART_DEPTH;
-    for (int64_t p = 0; p * RT_PANEL < columns; p++)
-        for (int64_t k = 0; k < depth; k += RT_BLOCK_FLOAT_DEPTH)
-            rt_block_floats_decode(&j->weights, column / RT_PANEL + p, from + k,
-                                   floats + (p * depth + k) * RT_PANEL);
-    const rt_tiles tiles = {.rows = part->rows,
-                            .columns = columns,
-                            .depth = depth,
-                            .a = j->x + part->row * product->depth + from,
-                            .a_row = product->depth,
-                            .a_depth = 1,
-                            .panels = floats,
-                            .c = j->y + part->row * product->columns + column,
-                            .c_row = product->columns,
-                            .add = from > 0,
-                            .fused = true};
-    rt_tiles_run(&tiles);
-    for (int64_t i = 0; i < part->rows && depth == deeper; i++)
-        rt_packed_product_finish(product, j->bias, column, columns, tiles.c + i * product->columns);
-}
-
-/* Some more rows than a few: weights are read for some of them, and then for the next from a near cache. */
-static void run_several(const job *j, const rt_packed_part *part) {
-    for (int64_t column = part->first; column < part->end; column += PASS_COLUMNS) {
-        const int64_t left = part->end - column, columns = left < PASS_COLUMNS ? left : PASS_COLUMNS;
+/* More rows than a few: weights are read for some of them, and then for the next from a near cache. */
+static void run_many(const job *j, const rt_packed_part *part) {
+    const int64_t panel_bytes = j->product->depth * RT_PANEL * j->weights.bits / 8,
+                  pairs = PASS_BYTES / (2 * panel_bytes), each = 2 * RT_PANEL * (pairs ? pairs : 1);
+    for (int64_t column = part->first; column < part->end; column += each) {
+        const int64_t left = part->end - column, columns = left < each ? left : each;
         for (int64_t row = 0, some; row < part->rows; row += some) {
             /* As many in each pass, give or take one. */
             const int64_t passes = (part->rows - row + RT_BLOCK_FLOAT_ROWS - 1) / RT_BLOCK_FLOAT_ROWS;
@@ -167,25 +137,18 @@ static void run_several(const job *j, const rt_packed_part *part) {
     }
 }
 
-/* Many rows: weights are read once for all of a thread. */
-static void run_many(const job *j, const rt_packed_part *part, float *floats) {
-    for (int64_t column = part->first; column < part->end; column += PART_COLUMNS)
-        for (int64_t from = 0; from < j->product->depth; from += PART_DEPTH)
-            run_part(j, part, column, from, floats);
-}
-
 /* The columns of few rows are shared out: each thread reads weights that no other one does. */
 static void run_member(void *context, int member, int members) {
     const job *j = context;
     const rt_packed_part part = rt_packed_product_part(j->product, member, members);
     if (part.first >= part.end) return;
     if (part.rows <= RT_BLOCK_FLOAT_ROWS) run_few(j, &part);
-    else if (part.rows <= SEVERAL_ROWS) run_several(j, &part);
-    else run_many(j, &part, j->floats + (int64_t)member * PART_FLOATS);
+    else run_many(j, &part);
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
+    (void)scratch;
     (void)report;
     const block_float_product *of = prepared->state;
     const rt_packed_product *product = &of->product;
@@ -193,8 +156,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
              .weights = of->form,
              .x = inputs[0].data,
              .bias = product->bias != RT_BIAS_NONE ? inputs[2].data : NULL,
-             .y = outputs[0].data,
-             .floats = scratch};
+             .y = outputs[0].data};
     j.weights.panels = inputs[1].data;
     const double work = (double)product->rows * (double)product->depth * (double)product->columns;
     rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, run_member, &j);
@@ -207,8 +169,6 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (!state) return base_fail_memory(report);
     if (!accepts(call, environment) || !read_product(call, state) || state->product.rows < 1)
         return base_fail(report, BASE_INVALID, "this is no product with weights in block floating point");
-    if (state->product.rows > SEVERAL_ROWS)
-        prepared->scratch_bytes = (size_t)environment->threads * PART_FLOATS * sizeof(float);
     prepared->state = state;
     prepared->run = run;
     return BASE_OK;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { DEPTH = 512, MANY = 544, FEW = 256, LENGTH = 1 << 23, MOST_ROWS = 9 };
+enum { DEPTH = 512, MANY = 544, FEW = 256, LENGTH = 1 << 23, MOST_ROWS = 17 };
 
 static float next_number(uint32_t *state) {
     *state = *state * 1664525 + 1013904223;
@@ -105,9 +105,10 @@ static int run(const model *of, const pass_options *options) {
 static void weights_of_few_rows_take_fewer_bits(void **state) {
     (void)state;
     const pass_options any = {.environment = {.threads = 1}},
+                       distant = {.environment = {.threads = 1}, .cached_weight_bytes = DEPTH * MANY * 4},
                        exact = {.environment = {.threads = 1}, .exact_arithmetic = true},
                        portable = {.environment = {.threads = 1, .portable_only = true}};
-    const char *most = rt_fixed_wanted() ? "4" : "8", *more = rt_fixed_wanted() ? "5" : "9";
+    const char *most = rt_fixed_wanted() ? "4" : "16", *more = rt_fixed_wanted() ? "5" : "17";
     const struct {
         model model;
         const pass_options *options;
@@ -124,6 +125,7 @@ static void weights_of_few_rows_take_fewer_bits(void **state) {
         {{"1", FEW, 0, false, false}, &any, 32},
         {{"1", MANY, 0, true, false}, &any, 32},
         {{"?", MANY, 0, false, true}, &any, rt_fixed_wanted() ? 32 : 20},
+        {{"?", MANY, 0, false, false}, &distant, rt_fixed_wanted() ? 32 : 20},
         {{"1", MANY, 0, false, false}, &exact, 32},
         {{"1", MANY, 0, false, false}, &portable, 32},
     };

@@ -4,7 +4,6 @@
  * other rows that are no numbers; what has no place; bytes that nobody packed.
  */
 #include "runtime/kernels/portable/block_float.h"
-#include "tests/support/allocations.h"
 #include "tests/support/application.h"
 #include <inttypes.h>
 #include <math.h>
@@ -99,15 +98,7 @@ static const float *run(product *p, const op_call *call, int threads) {
     memset(output.data, 0x7f, output.bytes);
     assert_int_equal(
         rt_kernel_prepare(kernel(), call, &environment, &p->app.arena, &prepared, &p->app.report), BASE_OK);
-    char *scratch = application_memory(&p->app, prepared.scratch_bytes + RT_ALIGNMENT);
-    memset(scratch, 0xff, prepared.scratch_bytes + RT_ALIGNMENT); /* NaN, as floats */
-    rt_threads_warm(threads);
-    const size_t before = allocations_count();
-    assert_int_equal(prepared.run(&prepared, call->inputs, &output, scratch, &p->app.report), BASE_OK);
-    assert_int_equal(allocations_count(), before);
-    for (int i = 0; i < RT_ALIGNMENT; i++)
-        assert_int_equal((unsigned char)scratch[prepared.scratch_bytes + (size_t)i], 0xff);
-    rt_kernel_release(&prepared);
+    application_run_prepared(&p->app, &prepared, call->inputs, &output, threads);
     return output.data;
 }
 
@@ -119,7 +110,7 @@ static float weight_at(const rt_code_matrix *of, int64_t k, int64_t column) {
 static float *unpacked(product *p) {
     const int64_t panels = (p->packed.columns + RT_PANEL - 1) / RT_PANEL, depth = p->packed.depth;
     float *made = application_memory(&p->app, (size_t)(depth * panels * RT_PANEL) * sizeof *made);
-    _Alignas(RT_ALIGNMENT) float block[RT_BLOCK_FLOAT_DEPTH * RT_PANEL];
+    float block[RT_BLOCK_FLOAT_DEPTH * RT_PANEL];
     for (int64_t panel = 0; panel < panels; panel++) {
         for (int64_t from = 0; from < depth; from += RT_BLOCK_FLOAT_DEPTH) {
             rt_block_floats_decode(&p->packed, panel, from, block);
