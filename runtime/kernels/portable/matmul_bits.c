@@ -17,6 +17,7 @@
 #include "runtime/kernels/portable/digit_tiles.h"
 #include "runtime/kernels/portable/digits.h"
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/matmul_bits.h"
 #include "runtime/kernels/portable/product.h"
 #include "runtime/kernels/portable/turn.h"
 #include <inttypes.h>
@@ -717,16 +718,21 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
-/* Whether rows become integers, and of how many digits. Beside weights that lost as much themselves (passes/graph/quantize_weights.c) fewer
+/* Beside weights that lost as much themselves (passes/graph/quantize_weights.c) fewer
  * digits are not seen: what one digit costs is a tenth of what weights of 4 bits cost, and two a hundredth with 8 bits. A file permits
- * them by its accuracy level. Otherwise x is to be as good as in float. That is three digits beside weights of 4 bits. Beside 8 bits
- * their rounding weighs as much as that of all sums: such products stay in float. So do those of a plan for any machine that would be seen to
- * have fewer digits on some. */
-static void choose_numbers(bits_state *s, const op_attributes *attributes, bool any_machine) {
+ * them by its accuracy level. Otherwise x is to be as good as in float. */
+int rt_matmul_bits_digits(const op_attributes *attributes, int bits) {
     enum { OF_HALF = 2, OF_BYTES = 4 /* accuracy levels: 1 is float, 2 float16, 3 bfloat16, 4 int8 */ };
     const int64_t level = op_attribute_integer(attributes, "accuracy_level", 0);
     const bool ours = op_attribute_find(attributes, "ouro.weights_error");
-    const int digits = level == OF_BYTES || (ours && s->bits == 4) ? 1 : ours || level >= OF_HALF ? 2 : 3;
+    return level == OF_BYTES || (ours && bits == 4) ? 1 : ours || level >= OF_HALF ? 2 : 3;
+}
+
+/* Whether rows become integers. Three digits stand for floats beside weights of 4 bits. Beside 8 bits their rounding weighs as much as that of
+ * all sums: such products stay in float. So do those of a plan for any machine that would be seen to
+ * have fewer digits on some. */
+static void choose_numbers(bits_state *s, const op_attributes *attributes, bool any_machine) {
+    const int digits = rt_matmul_bits_digits(attributes, s->bits);
     s->numbered = digits < 3 ? RT_DIGIT_MOST_ROWS : MANY_ROWS;
     s->numbers = (rt_digit_product){.bits = s->bits,
                                     .digits = digits,

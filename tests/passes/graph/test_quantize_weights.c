@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_quantize_weights.c: products with weights in 8 and 4 bits, and in half precision, are off from those in float by what the pass
- * says, with and without bias, transposed or not; what is small or no constant, or out of range, stays as it is. */
+ * says, with and without bias, transposed or not, in panels or as they lie in a file; what is small or no constant, or out of range, stays as it is. */
+#include "runtime/kernels/portable/bit_panels.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
 #include "tests/support/writer.h"
@@ -124,6 +125,50 @@ static void products_are_about_the_same(void **state) {
             free(text);
         }
     }
+}
+
+/* On machines that multiply bytes, products of a few rows have their weights in panels; one matrix that more rows read, too, is there as it was. */
+static void few_rows_have_panels(void **state) {
+    (void)state;
+    static const char *const shared = "graph main(%x: float32[3,70], %v: float32[40,70]) {\n"
+                                      " %p: float32[3,96] = MatMul(%x, %w) %y: float32[3,96] = Add(%b, %p)\n"
+                                      " %z: float32[3,70] = Gemm(%y, %w) {transB = 1}\n"
+                                      " %many: float32[40,96] = MatMul(%v, %w)\n"
+                                      " yield %y, %z, %many } }\n";
+    numbers of;
+    uint32_t seed = 13;
+    float v[40 * DEPTH];
+    for (int i = 0; i < DEPTH * COLUMNS; i++) of.w[i] = random_number(&seed);
+    for (int i = 0; i < COLUMNS; i++) of.b[i] = random_number(&seed);
+    for (int i = 0; i < ROWS * DEPTH; i++) of.x[i] = random_number(&seed);
+    for (int i = 0; i < 40 * DEPTH; i++) v[i] = i < ROWS * DEPTH ? of.x[i] : random_number(&seed);
+    char *text = make_text(&of, shared);
+    for (int bits = 4; bits <= 8; bits += 4) {
+        for (int portable = 0; portable < 2; portable++) {
+            const pass_options options = {.weight_bits = bits,
+                                          .environment = {.threads = 1, .portable_only = portable}};
+            support_session on;
+            support_session_open_with(&on, text, &options);
+            const plan *made = rt_plan_of(on.plan);
+            const size_t panels = portable || !rt_bit_panels_here() ? 0 : 2;
+            assert_int_equal(support_count_kernel(made, "portable.packed_bits"), panels);
+            assert_int_equal(support_count_kernel(made, "portable.matmul_bits"), 3 - panels);
+            support_bind(&on, 0, of.x, sizeof of.x);
+            support_bind(&on, 1, v, sizeof v);
+            support_run(&on);
+            double first, second;
+            const float *y = support_output(&on, 0, ROWS * COLUMNS * sizeof(float)),
+                        *many = support_output(&on, 2, 40 * COLUMNS * sizeof(float));
+            find_errors(&of, y, support_output(&on, 1, ROWS * DEPTH * sizeof(float)), &first, &second);
+            const double expected = sqrt(3.0 / 12) / (bits == 4 ? 8 : 128);
+            assert_true(first < 1.3 * expected && second < 1.3 * expected);
+            /* The same weights: the first rows of both are as near as digits tell. */
+            for (int i = 0; i < ROWS * COLUMNS; i++)
+                assert_true(fabsf(many[i] + of.b[i % COLUMNS] - y[i]) < (bits == 4 ? 0.1f : 0.001f));
+            support_session_close(&on);
+        }
+    }
+    free(text);
 }
 
 /* Weights that are given, few, or not all finite. */
@@ -319,8 +364,8 @@ static void recurrences_are_about_the_same(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_about_the_same), cmocka_unit_test(others_stay),
-        cmocka_unit_test(halves_are_about_the_same), cmocka_unit_test(out_of_range_stays),
-        cmocka_unit_test(recurrences_are_about_the_same)};
+        cmocka_unit_test(few_rows_have_panels), cmocka_unit_test(products_are_about_the_same),
+        cmocka_unit_test(others_stay),          cmocka_unit_test(halves_are_about_the_same),
+        cmocka_unit_test(out_of_range_stays),   cmocka_unit_test(recurrences_are_about_the_same)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
