@@ -17,7 +17,7 @@
  *
  * Dynamic dimensions of images (how many there are, how high and wide) are no obstacle: kernels are asked about some
  * (example_extents.c), and convolutions pack their weights for these, for one image where their number is open. Nor are open
- * extents of the rows of products with constant weights: these are packed for blocks of rows, or, where they are bytes, alike for all. What a
+ * extents of the rows of products with constant weights: these are packed for blocks of rows, or, where they are bytes or fewer bits, alike for all. What a
  * run brings may be something else than the kernels were asked about: runtime/kernels/through_row_major.c.
  *
  * Interface values stay row-major: parameters, results of all graphs, inputs of control nodes.
@@ -282,10 +282,10 @@ static base_status follow(layouter *l, ir_node *node, bool *followed) {
     return apply(l, node, &wish);
 }
 
-/* Recurrences, and products with weights of bytes: weights are packed alike for inputs of all extents. */
+/* Recurrences, and products with weights of bytes or fewer bits: weights are packed alike for inputs of all extents. */
 static bool packs_for_any(const ir_node *node) {
     return node->code == OP_LSTM || node->code == OP_GRU || node->code == OP_DYNAMIC_LSTM ||
-           node->code == OP_MATMUL_INTEGER || node->code == OP_QLINEAR_MATMUL;
+           node->code == OP_MATMUL_INTEGER || node->code == OP_QLINEAR_MATMUL || node->code == OP_MATMUL_BITS;
 }
 
 static base_status lay_out_graph(layouter *l, ir_graph *graph) {

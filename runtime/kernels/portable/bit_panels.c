@@ -2,7 +2,7 @@
 /* bit_panels.c: implements bit_panels.h.
  *
  * Elements of a row that meet the same block share a scale, or fewer do: a span (digit_tiles.h). A row that is split holds span after span: for each digit, the
- * highest first, a byte of each element; the scale; and the sum of the numbers, times -2^(bits - 1), or times -1 where columns have zero points
+ * highest first, a byte of each element, in the order of the codes that they meet; the scale; and the sum of the numbers, times -2^(bits - 1), or times -1 where columns have zero points
  * of their own.
  *
  * Two panels are read at once, which lie far apart: memory is read from front to back in two places, where a processor reads ahead by itself; asking ahead takes
@@ -82,21 +82,6 @@ static int64_t columns_of(const rt_bit_panels *of, int64_t panel) {
     return rest < PANEL ? rest : PANEL;
 }
 
-/* Eight weights of 4 bits, pairs of neighbours in each byte: the first four become the lower halves of the bytes, the others the upper ones. */
-static void spread_halves(const uint8_t from[WORD], uint8_t to[WORD]) {
-    for (int i = 0; i < WORD; i++) {
-        const int first = i / 2, second = WORD / 2 + i / 2, shift = i % 2 * 4;
-        to[i] = (uint8_t)((from[first] >> shift & 15) | (from[second] >> shift & 15) << 4);
-    }
-}
-
-static void join_halves(const uint8_t from[WORD], uint8_t to[WORD]) {
-    for (int i = 0; i < WORD; i++) {
-        const int shift = i < WORD / 2 ? 0 : 4, first = i % (WORD / 2) * 2;
-        to[i] = (uint8_t)((from[first] >> shift & 15) | (from[first + 1] >> shift & 15) << 4);
-    }
-}
-
 static float scale_at(const rt_bit_weights *weights, int64_t at) {
     float scale;
     if (weights->scale_type == OP_FLOAT) return ((const float *)weights->scales)[at];
@@ -122,12 +107,7 @@ static void pack_block(const rt_bit_panels *of, const rt_bit_weights *weights, i
         char *to = panels + places.codes + c * WORD;
         const float scale = scale_at(weights, at);
         memcpy(panels + places.scales + (size_t)c * sizeof scale, &scale, sizeof scale);
-        for (int64_t i = 0; i < bytes; i += WORD, to += REGISTER) {
-            uint8_t word[WORD];
-            if (of->bits == 4) spread_halves(codes + i, word);
-            else memcpy(word, codes + i, sizeof word);
-            memcpy(to, word, sizeof word);
-        }
+        for (int64_t i = 0; i < bytes; i += WORD, to += REGISTER) memcpy(to, codes + i, WORD);
         if (!of->zeros) continue;
         const int64_t each = 8 / of->bits;
         const int byte = weights->zeros[column * zero_bytes(of) + block / each];
@@ -151,10 +131,7 @@ void rt_bit_panels_codes(const rt_bit_panels *of, const void *panels, uint8_t *c
         for (int64_t block = 0; block < of->blocks; block++, codes += bytes) {
             const uint8_t *from =
                 (const uint8_t *)panels + places_of(of, column / PANEL, block).codes + column % PANEL * WORD;
-            for (int64_t i = 0; i < bytes; i += WORD, from += REGISTER) {
-                if (of->bits == 4) join_halves(from, codes + i);
-                else memcpy(codes + i, from, WORD);
-            }
+            for (int64_t i = 0; i < bytes; i += WORD, from += REGISTER) memcpy(codes + i, from, WORD);
         }
     }
 }
@@ -200,7 +177,7 @@ static inline __attribute__((always_inline)) void add_codes(const float *x, int6
         for (int c = 0; c < PANEL; c++) words[c] = __builtin_bswap32(words[c]);
 #endif
         for (int64_t i = 0; i < each && k + i < count; i++) {
-            const int shift = (int)(i % WORD * 8 + i / WORD * 4); /* lower halves of bytes come first */
+            const int shift = (int)i * bits;
             for (int c = 0; c < PANEL; c++)
                 sums[c] += x[k + i] * ((float)(int32_t)(words[c] >> shift & ((1U << bits) - 1)) - zeros[c]);
         }
@@ -250,10 +227,11 @@ WITH_BYTES INLINE __m512 elements(const float *x, int64_t first, int64_t depth) 
     return _mm512_maskz_loadu_ps(rt_first_lanes_16(depth - first), first < depth ? x + first : x);
 }
 
-WITH_BYTES INLINE bool split(const rt_bit_panels *of, const float *x, int digits, char *to) {
+WITH_BYTES INLINE bool split(const rt_bit_panels *of, const float *x, int bits, int digits, char *to) {
+    const __m512i order = _mm512_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
     const int64_t span = span_of(of), whole = of->blocks * of->block;
     const float most = rt_digit_largest(digits);
-    const int32_t centre = of->zeros ? 1 : 1 << (of->bits - 1);
+    const int32_t centre = of->zeros ? 1 : 1 << (bits - 1);
     for (int64_t first = 0; first < whole; first += span, to += record_bytes(of)) {
         __m512i largest = _mm512_setzero_si512(), sum = _mm512_setzero_si512();
         for (int64_t k = 0; k < span; k += PANEL)
@@ -265,8 +243,8 @@ WITH_BYTES INLINE bool split(const rt_bit_panels *of, const float *x, int digits
         if (size >= RT_DIGIT_NOT_FINITE) return false;
         const __m512 factor = _mm512_set1_ps(rt_digit_factor(digits, size, most, &scale));
         for (int64_t k = 0; k < span; k += PANEL) {
-            const __m512i numbers =
-                _mm512_cvtps_epi32(_mm512_mul_ps(elements(x, first + k, of->depth), factor));
+            __m512i numbers = _mm512_cvtps_epi32(_mm512_mul_ps(elements(x, first + k, of->depth), factor));
+            if (bits == 4) numbers = _mm512_permutexvar_epi32(order, numbers);
             sum = _mm512_add_epi32(sum, numbers);
             _Pragma("GCC unroll 3") for (int digit = 0; digit < digits; digit++) {
                 /* Digits have signs: those after them carry into them. */
@@ -419,11 +397,12 @@ typedef void (*rows_function)(const rt_bit_panels *of, const rt_bit_row *rows, c
     }
 #define SPLIT(bits, digits)                                                                                  \
     WITH_BYTES static bool split_##bits##_##digits(const rt_bit_panels *of, const float *x, char *to) {      \
-        return split(of, x, digits, to);                                                                     \
+        return split(of, x, bits, digits, to);                                                               \
     }
 #define TWO(bits, digits) SPLIT(bits, digits) ROWS(bits, digits, 1) ROWS(bits, digits, 2)
 #define FOUR(bits, digits) TWO(bits, digits) ROWS(bits, digits, 3) ROWS(bits, digits, 4)
 FOUR(4, 1)
+FOUR(4, 2)
 TWO(4, 3)
 FOUR(8, 1)
 FOUR(8, 2)
@@ -447,8 +426,9 @@ static const form_functions *functions_of(const rt_bit_panels *of) {
             rows_##form##_1, rows_##form##_2, rows_##form##_3, rows_##form##_4                               \
         }                                                                                                    \
     }
-    static const form_functions four[] = {OF_FOUR(4_1), OF_TWO(4_3)}, eight[] = {OF_FOUR(8_1), OF_FOUR(8_2)};
-    return (of->bits == 4 ? four : eight) + (of->digits > 1);
+    static const form_functions four[] = {OF_FOUR(4_1), OF_FOUR(4_2), OF_TWO(4_3)},
+                                eight[] = {OF_FOUR(8_1), OF_FOUR(8_2)};
+    return (of->bits == 4 ? four : eight) + of->digits - 1;
 }
 
 bool rt_bit_panels_split(const rt_bit_panels *of, const float *x, void *to) {

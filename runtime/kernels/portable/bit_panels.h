@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bit_panels.h: a few rows of floats as integers of one to three digits, times constant weights of 4 or 8 bits in panels: what digits.h does of
- * weights as they lie in a file, at the speed of memory.
+/* bit_panels.h: rows of floats as integers of one to three digits, times constant weights of 4 or 8 bits in panels: what digits.h does of
+ * weights as they lie in a file, a few rows at the speed of memory.
  *
  * A panel has RT_BIT_PANEL columns, and is read from front to back. Block after block of the depth it holds the scales of the columns, and then
  * their codes, in registers of 64 bytes: four bytes of each column in turn, so that sums of products of bytes are those of columns, and what they meet of x
  * is one word for all of them. Before each fourth block stand the zero points of four blocks, where columns have their own.
  *
  *     weights of 8 bits   a register has 4 of each column
- *     weights of 4 bits   8 of each column: first those in the lower halves of bytes, then the others
+ *     weights of 4 bits   8 of each column, two a byte: those of even index meet x first, then the others
  *
  * The last panel is filled up with columns whose codes and scales are 0.
  */
@@ -20,7 +20,7 @@ enum { RT_BIT_PANEL = 16 /* columns */ };
 
 /* What a product is made of. */
 typedef struct rt_bit_panels {
-    int bits, digits; /* of a weight: 4 or 8; of an element of x: 1, 2 beside 8 bits, 3 beside 4 */
+    int bits, digits; /* of a weight: 4 or 8; of an element of x: 1, 2 or, with weights of 4 bits, 3 */
     bool zeros;       /* blocks of columns have zero points of their own; else all are 2^(bits - 1) */
     int64_t depth, columns, block, blocks; /* a block has a power of two of weights, at least 16 */
 } rt_bit_panels;

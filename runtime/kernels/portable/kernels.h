@@ -146,7 +146,7 @@ extern const rt_kernel
 extern const rt_kernel
     rt_kernel_block_float_product; /* of few rows, weights in block floating point (block_float_product.c) */
 extern const rt_kernel rt_kernel_packed_halves; /* of 16 bits (packed_halves.c) */
-/* MatMulNBits of a few rows with constant weights in panels (packed_bits.c). */
+/* MatMulNBits with constant weights in panels (packed_bits.c). */
 extern const rt_kernel rt_kernel_packed_bits;
 /* LSTM and GRU with constant weights in panels (packed_recurrent.c). */
 extern const rt_kernel rt_kernel_packed_recurrent;

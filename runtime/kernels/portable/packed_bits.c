@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* packed_bits.c: MatMulNBits of a few rows with constant weights of 8 or 4 bits, which are packed into panels (bit_panels.h) when the plan is
- * made.
+/* packed_bits.c: MatMulNBits with constant weights of 8 or 4 bits, which are packed into panels (bit_panels.h) when the plan is made.
  *
- * Such a product takes as long as reading its weights does, and memory is read fastest from front to back in few places. So scales and zero points go
- * into the panels, beside the weights that they belong to. Of their own inputs a mark of a few bytes is left, the same for all products.
+ * A product of a few rows takes as long as reading its weights does, and memory is read fastest from front to back in few places. So scales and zero points go
+ * into the panels, beside the weights that they belong to. Of their own inputs a mark of a few bytes is left, the same for all products. More rows
+ * gain less: they meet two panels a few at a time, while these stay in a cache.
  *
- * Rows become numbers of as many digits as in matmul_bits.c, which has all other applications: more rows, or an unknown number of them, groups of
- * the file's own, levels, zero points in float, weights that only a run has. Rows with an element that is not finite are multiplied in
- * float; so are all on machines that do not multiply bytes, where no plan is made so.
+ * Rows become numbers of as many digits as in matmul_bits.c, which has all other applications: groups of the file's own, levels, zero points in float, weights that only
+ * a run has, plans for any machine. Rows with an element that is not finite are multiplied in float; so are all on machines that do not multiply bytes, where no
+ * plan is made so.
  */
 #include "runtime/kernels/portable/bit_panels.h"
 #include "runtime/kernels/portable/kernels.h"
@@ -19,7 +19,8 @@ enum {
     ZEROS,
     GROUPS,
     BIAS,
-    MOST_ROWS = 8,             /* more are multiplied faster with weights that are unpacked */
+    FEW_ROWS = 8,              /* they are split faster than other threads come to help */
+    MOST_ROWS = 128,           /* at a time: they stay in a cache while panels pass */
     MARK_BYTES = RT_ALIGNMENT, /* of scales and zero points that stand in panels */
     SMALL_WORK = 4096          /* products of fewer weights are not worth constants of their own */
 };
@@ -51,11 +52,12 @@ static bool read_product(const op_call *call, bits_product *product) {
     panels->blocks = (panels->depth + panels->block - 1) / panels->block;
     panels->digits = rt_matmul_bits_digits(attributes, panels->bits);
     if (panels->bits == 8 && panels->digits > 2) return false;
-    if (panels->bits == 4 && panels->digits == 2) panels->digits = 3;
     const op_shape *shape = &call->inputs[0].type.shape;
     int64_t elements;
     product->rows =
         op_shape_known(shape) && op_shape_elements(shape, &elements) ? elements / panels->depth : -1;
+    /* A few rows wait for weights, whatever they become. */
+    if (panels->bits == 4 && panels->digits == 2 && product->rows <= FEW_ROWS) panels->digits = 3;
     return true;
 }
 
@@ -86,7 +88,7 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
     if (environment->portable_only || !rt_bit_panels_here() || !read_product(call, &product)) return false;
     const rt_bit_panels *panels = &product.panels;
     const int64_t wide = rt_bit_panels_count(panels) * RT_BIT_PANEL;
-    if (product.rows < 1 || product.rows > MOST_ROWS || 4 * (wide - panels->columns) > panels->columns ||
+    if (product.rows == 0 || 4 * (wide - panels->columns) > panels->columns ||
         panels->columns < SMALL_WORK / panels->depth)
         return false;
     *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
@@ -140,8 +142,17 @@ typedef struct bits_job {
     bool whole[MOST_ROWS]; /* each of them: it is split; else it is multiplied in float */
 } bits_job;
 
+/* Rows [begin, end) become numbers. */
+static void split_rows(void *context, int64_t begin, int64_t end) {
+    bits_job *j = context;
+    const rt_bit_panels *panels = &j->product->panels;
+    for (int64_t i = begin; i < end; i++)
+        j->whole[i] = rt_bit_panels_split(panels, j->x + (j->row + i) * panels->depth,
+                                          j->split + (size_t)i * j->product->row_bytes);
+}
+
 /* Panels [begin, end) of the rows. */
-static void run_panels(void *context, int64_t begin, int64_t end) {
+static void multiply(void *context, int64_t begin, int64_t end) {
     const bits_job *j = context;
     const bits_product *product = j->product;
     const rt_bit_panels *panels = &product->panels;
@@ -178,12 +189,9 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     if (product->dtype != OP_FLOAT) j.y = (float *)(void *)at;
     for (j.row = 0; j.row < product->rows; j.row += MOST_ROWS) {
         j.count = product->rows - j.row < MOST_ROWS ? product->rows - j.row : MOST_ROWS;
-        for (int64_t i = 0; i < j.count; i++) {
-            char *to = j.split + (size_t)i * product->row_bytes;
-            j.whole[i] = rt_bit_panels_split(panels, j.x + (j.row + i) * panels->depth, to);
-        }
+        rt_parallel(j.count > FEW_ROWS ? prepared->threads : 1, j.count, panels->depth, split_rows, &j);
         rt_parallel(prepared->threads, rt_bit_panels_count(panels), j.count * panels->depth * RT_BIT_PANEL,
-                    run_panels, &j);
+                    multiply, &j);
     }
     if (product->dtype != OP_FLOAT)
         rt_half_store(product->dtype, outputs[0].data, j.y, product->rows * panels->columns);
@@ -211,16 +219,21 @@ static bool lay_out_scratch(bits_product *product, size_t *total) {
            add_floats(rows, panels->columns, &product->y_bytes, total);
 }
 
+/* For the number of rows that is known now. */
+static bool settle(const op_call *call, const rt_environment *environment, rt_prepared *prepared) {
+    bits_product *product = prepared->state;
+    if (!accepts(call, environment) || !read_product(call, product) || product->rows < 0) return false;
+    prepared->run = product->rows ? run : rt_run_nothing;
+    prepared->scratch_bytes = 0;
+    return !product->rows || lay_out_scratch(product, &prepared->scratch_bytes);
+}
+
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    bits_product *product = BASE_NEW(arena, bits_product);
-    if (!product) return base_fail_memory(report);
-    if (!accepts(call, environment) || !read_product(call, product) || product->rows < 0)
-        return base_fail(report, BASE_INVALID, "this is no product with weights of few bits in panels");
-    prepared->state = product;
-    prepared->run = product->rows ? run : rt_run_nothing;
-    if (!product->rows) return BASE_OK;
-    return lay_out_scratch(product, &prepared->scratch_bytes) ? BASE_OK : base_fail_memory(report);
+    prepared->state = BASE_NEW(arena, bits_product);
+    if (!prepared->state) return base_fail_memory(report);
+    if (settle(call, environment, prepared)) return BASE_OK;
+    return base_fail(report, BASE_INVALID, "this is no product with weights of few bits in panels");
 }
 
 const rt_kernel rt_kernel_packed_bits = {.name = "portable.packed_bits",
@@ -228,4 +241,5 @@ const rt_kernel rt_kernel_packed_bits = {.name = "portable.packed_bits",
                                          .prefer = prefer,
                                          .pack = pack,
                                          .unpack = unpack,
-                                         .prepare = prepare};
+                                         .prepare = prepare,
+                                         .adapt = settle};

@@ -29,11 +29,14 @@ typedef struct form {
     bool zeros, bias;
 } form;
 
-static int digits_of(const form *f) {
+enum { FEW_ROWS = 8 };
+
+/* Of a few rows, or of many. */
+static int digits_of(const form *f, bool few) {
     const int digits = f->level == 4 || (f->level < 0 && f->bits == 4) ? 1
                        : f->level >= 2 || f->level < 0                 ? 2
                                                                        : 3;
-    return digits == 2 && f->bits == 4 ? 3 : digits;
+    return few && digits == 2 && f->bits == 4 ? 3 : digits;
 }
 
 static int64_t zero_bytes(const form *f) {
@@ -44,8 +47,9 @@ static form draw_form(uint64_t round, uint64_t *seed) {
     static const int levels[] = {4, -1, 2, 3, 0, 1};
     static const op_dtype types[] = {OP_FLOAT, OP_FLOAT, OP_FLOAT, OP_FLOAT16, OP_BFLOAT16};
     form f = {.bits = round % 2 ? 8 : 4,
-              .block = 16 << random_range(seed, 0, 4),
-              .rows = round % 9 ? random_range(seed, 1, 8) : random_range(seed, 9, 20),
+              .block = 16 << random_range(seed, 0, 6),
+              .rows =
+                  round % 4 ? random_range(seed, 1, FEW_ROWS) : random_range(seed, 9, round % 8 ? 20 : 140),
               .depth = random_range(seed, 1, round % 5 ? 200 : 700),
               .columns = random_range(seed, 1, round % 7 ? 70 : 300),
               .dtype = types[random_range(seed, 0, 4)],
@@ -111,7 +115,7 @@ static void begin(application *app, const form *f, uint64_t *seed) {
 
 static rt_bit_panels panels_of(const form *f) {
     return (rt_bit_panels){.bits = f->bits,
-                           .digits = digits_of(f),
+                           .digits = digits_of(f, true),
                            .zeros = f->zeros,
                            .depth = f->depth,
                            .columns = f->columns,
@@ -185,10 +189,10 @@ static double zero_of(const application *app, const form *f, int64_t column, int
 
 /* Half of the last digit of a span's largest element, times each weight; and what floats, and halves, lose. Where the machine does not multiply
  * bytes, only that. */
-static void check_element(const application *app, const form *f, int64_t row, int64_t column, double found,
-                          uint64_t round) {
+static void check_element(const application *app, const form *f, int digits, int64_t row, int64_t column,
+                          double found, uint64_t round) {
     static const double largest[] = {127, 32639, 4194303 / 2.0};
-    const int64_t most_span = digits_of(f) == 3 ? 32 : 64, span = f->block < most_span ? f->block : most_span;
+    const int64_t most_span = digits == 3 ? 32 : 64, span = f->block < most_span ? f->block : most_span;
     double sum = f->bias ? application_element(&app->inputs[BIAS], column) : 0, sizes = fabs(sum), lost = 0;
     for (int64_t from = 0; from < f->depth; from += span) {
         double most = ldexp(1, -103), weights = 0;
@@ -205,7 +209,7 @@ static void check_element(const application *app, const form *f, int64_t row, in
             sum += x * scale * (code - zero);
             sizes += fabs(x * scale) * (code + zero);
         }
-        lost += 0.501 * most / largest[digits_of(f) - 1] * weights;
+        lost += 0.501 * most / largest[digits - 1] * weights;
     }
     const double rounding = f->dtype == OP_FLOAT16 ? ldexp(1, -11) : ldexp(1, -8);
     double allowed = lost + sizes * ldexp(1, -22) + 1e-40;
@@ -214,7 +218,7 @@ static void check_element(const application *app, const form *f, int64_t row, in
         fail_msg("seed %" PRIu64
                  ": %d bits in blocks of %d, %d digits, row %d, column %d: %.9g, expected %.9g "
                  "within %.3g",
-                 round, f->bits, (int)f->block, digits_of(f), (int)row, (int)column, found, sum, allowed);
+                 round, f->bits, (int)f->block, digits, (int)row, (int)column, found, sum, allowed);
 }
 
 static void test_sums(void **state) {
@@ -230,18 +234,19 @@ static void test_sums(void **state) {
         const op_tensor got = run(&app, &call, 1), other = run(&app, &call, 2 + (int)(round % 3));
         for (int64_t row = 0; row < f.rows; row++)
             for (int64_t column = 0; column < f.columns; column++)
-                check_element(&app, &f, row, column, application_element(&got, row * f.columns + column),
-                              round);
+                check_element(&app, &f, digits_of(&f, f.rows <= FEW_ROWS), row, column,
+                              application_element(&got, row * f.columns + column), round);
         if (memcmp(got.data, other.data, got.bytes) != 0)
             fail_msg("seed %" PRIu64 ": threads change the result", round);
-        /* Each row alone gives the bits that it gives among others. */
+        /* Each row gives the bits that it gives alone, or, of many, with a few others. */
         const size_t row_bytes = app.inputs[0].bytes / (size_t)f.rows, made = got.bytes / (size_t)f.rows;
         const char *x = app.inputs[0].data;
-        for (int64_t row = 0; row < f.rows; row++) {
-            inputs[0].type.shape.dims[1] = 1;
+        const int64_t some = f.rows <= FEW_ROWS ? 1 : FEW_ROWS + 1;
+        for (int64_t row = 0; row + some <= f.rows; row += some) {
+            inputs[0].type.shape.dims[1] = some;
             inputs[0].data = (void *)(uintptr_t)(x + (size_t)row * row_bytes);
-            const op_tensor alone = run(&app, &call, 1);
-            if (memcmp(alone.data, (const char *)got.data + (size_t)row * made, made) != 0)
+            const op_tensor fewer = run(&app, &call, 1);
+            if (memcmp(fewer.data, (const char *)got.data + (size_t)row * made, fewer.bytes) != 0)
                 fail_msg("seed %" PRIu64 ": row %d depends on the others", round, (int)row);
         }
         application_free(&app);
@@ -309,7 +314,7 @@ static void test_floats(void **state) {
             rt_bit_panels_floats(&panels, x, inputs[CODES].data, bias, 0, cut, y);
             rt_bit_panels_floats(&panels, x, inputs[CODES].data, bias, cut, count, y);
             for (int64_t column = 0; column < f.columns; column++)
-                check_element(&app, &f, row, column, (double)y[column], round);
+                check_element(&app, &f, digits_of(&f, true), row, column, (double)y[column], round);
         }
         application_free(&app);
     }
@@ -325,7 +330,7 @@ static void test_integers(void **state) {
         op_call call;
         op_tensor inputs[APPLICATION_INPUTS];
         f.dtype = OP_FLOAT;
-        f.level = 0;
+        f.level = 0; /* 4 bits */
         begin(&app, &f, &seed);
         for (int64_t i = 0; i < f.rows * f.depth; i++)
             set_element(&app.inputs[0], i, (float)random_range(&seed, -300, 300));
@@ -348,14 +353,15 @@ static void test_integers(void **state) {
     }
 }
 
-/* More rows or an unknown number, few columns or weights, plans for any machine, groups, levels, other bits, zero points in float, weights of a
+/* Few columns or weights, no rows, plans for any machine, groups, levels, other bits, zero points in float, weights of a
  * run: all are for others. */
 static void test_leaves_to_others(void **state) {
     (void)state;
     enum {
         WANTED,
-        ROWS,
+        MANY,
         UNKNOWN,
+        NO_ROWS,
         COLUMNS,
         SMALL,
         PORTABLE,
@@ -377,7 +383,7 @@ static void test_leaves_to_others(void **state) {
                                            : 4,
                   .level = kind == DIGITS ? 0 : 4,
                   .block = 32,
-                  .rows = kind == ROWS ? 9 : 8,
+                  .rows = kind == MANY ? 100 : 8,
                   .depth = kind == SMALL ? 64 : 256,
                   .columns = kind == COLUMNS ? 20 : 48,
                   .dtype = OP_FLOAT,
@@ -385,6 +391,7 @@ static void test_leaves_to_others(void **state) {
         f.blocks = (f.depth + f.block - 1) / f.block;
         begin(&app, &f, &seed);
         if (kind == UNKNOWN) app.inputs[0].type.shape.dims[1] = -1;
+        if (kind == NO_ROWS) app.inputs[0].type.shape.dims[1] = 0;
         if (kind == GROUPED) {
             app.inputs[GROUPS] = app.inputs[0];
             app.inputs[GROUPS].type = (op_type){.dtype = OP_INT32, .shape = {.rank = 1, .dims = {256}}};
@@ -397,8 +404,41 @@ static void test_leaves_to_others(void **state) {
         if (kind == REAL) app.inputs[ZEROS].type.dtype = OP_FLOAT;
         if (kind == OF_A_RUN) app.inputs[SCALES].data = NULL;
         const bool wanted = kernel()->prefer(&app.call, &environment, &wish);
-        if (wanted != (kind == WANTED && rt_bit_panels_here())) fail_msg("application %d", kind);
+        if (wanted != (kind <= UNKNOWN && rt_bit_panels_here())) fail_msg("application %d", kind);
         assert_false(kernel()->accepts(&app.call, &environment)); /* nothing is packed */
+        application_free(&app);
+    }
+}
+
+/* What is prepared for some rows is made ready for others, or none, and gives what it gives when it is prepared for these. */
+static void test_other_rows(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= ROUNDS / 8; round++) {
+        uint64_t seed = round;
+        form f = draw_form(round, &seed);
+        application app;
+        op_call call;
+        op_tensor inputs[APPLICATION_INPUTS];
+        rt_prepared prepared;
+        f.rows = 30;
+        begin(&app, &f, &seed);
+        pack(&app, &f, &call, inputs);
+        assert_int_equal(rt_kernel_prepare(kernel(), &call, &one_thread, &app.arena, &prepared, &app.report),
+                         BASE_OK);
+        for (int again = 0; again < 6; again++) {
+            static const int64_t rows[] = {1, 30, 0, 9, 8, 3};
+            inputs[0].type.shape.dims[1] = rows[again];
+            const op_tensor want = run(&app, &call, 1);
+            op_tensor got = want;
+            assert_true(kernel()->adapt(&call, &one_thread, &prepared));
+            got.data = application_memory(&app, got.bytes + 1);
+            void *scratch = application_memory(&app, prepared.scratch_bytes);
+            assert_int_equal(prepared.run(&prepared, call.inputs, &got, scratch, &app.report), BASE_OK);
+            if (got.bytes) assert_memory_equal(got.data, want.data, got.bytes);
+        }
+        inputs[0].type.shape.dims[1] = -1;
+        assert_false(kernel()->adapt(&call, &one_thread, &prepared));
+        rt_kernel_release(&prepared);
         application_free(&app);
     }
 }
@@ -458,6 +498,7 @@ int main(void) {
         cmocka_unit_test(test_rows_without_numbers),
         cmocka_unit_test(test_floats),
         cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_other_rows),
         cmocka_unit_test(test_leaves_to_others),
         cmocka_unit_test(test_refuses_other_bytes),
     };
