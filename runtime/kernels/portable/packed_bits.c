@@ -204,11 +204,14 @@ static bool add_floats(int64_t a, int64_t b, size_t *bytes, size_t *total) {
            base_size_multiply(*bytes, sizeof(float), bytes) && base_size_add(*total, *bytes, total);
 }
 
+/* Never more for fewer rows, as plans that are for up to so many have what most of them take. */
 static bool lay_out_scratch(bits_product *product, size_t *total) {
     const rt_bit_panels *panels = &product->panels;
     const int64_t rows = product->rows;
+    rt_bit_panels widest = *panels;
+    if (widest.bits == 4 && widest.digits == 2) widest.digits = 3; /* as a few rows have */
     size_t row;
-    if (!rt_bit_panels_row_bytes(panels, &row) || !base_size_align(row, RT_ALIGNMENT, &product->row_bytes) ||
+    if (!rt_bit_panels_row_bytes(&widest, &row) || !base_size_align(row, RT_ALIGNMENT, &product->row_bytes) ||
         !base_size_multiply(product->row_bytes, (size_t)(rows < MOST_ROWS ? rows : MOST_ROWS),
                             &product->split_bytes))
         return false;

@@ -443,6 +443,32 @@ static void test_other_rows(void **state) {
     }
 }
 
+/* What is enough scratch for some rows is enough for fewer. */
+static void test_scratch_grows_with_rows(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= ROUNDS / 8; round++) {
+        uint64_t seed = round;
+        form f = draw_form(round, &seed);
+        application app;
+        op_call call;
+        op_tensor inputs[APPLICATION_INPUTS];
+        begin(&app, &f, &seed);
+        pack(&app, &f, &call, inputs);
+        size_t before = 0;
+        for (int64_t rows = 1; rows <= 20; rows++) {
+            rt_prepared prepared;
+            inputs[0].type.shape.dims[1] = rows;
+            assert_int_equal(
+                rt_kernel_prepare(kernel(), &call, &one_thread, &app.arena, &prepared, &app.report), BASE_OK);
+            if (prepared.scratch_bytes < before)
+                fail_msg("seed %" PRIu64 ": %d rows take less than one less", round, (int)rows);
+            before = prepared.scratch_bytes;
+            rt_kernel_release(&prepared);
+        }
+        application_free(&app);
+    }
+}
+
 /* Panels, and marks, of other sizes were packed for something else. */
 static void test_refuses_other_bytes(void **state) {
     (void)state;
@@ -499,6 +525,7 @@ int main(void) {
         cmocka_unit_test(test_floats),
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_other_rows),
+        cmocka_unit_test(test_scratch_grows_with_rows),
         cmocka_unit_test(test_leaves_to_others),
         cmocka_unit_test(test_refuses_other_bytes),
     };
