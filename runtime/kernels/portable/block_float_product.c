@@ -31,8 +31,7 @@ static bool read_product(const op_call *call, block_float_product *of) {
     const rt_packed_product *product = &of->product;
     of->form = (rt_block_floats){.bits = (int)bits, .depth = product->depth, .columns = product->columns};
     return product->dtype == OP_FLOAT && product->stored == OP_FLOAT && product->alpha == 1 &&
-           product->rows != 0 && product->depth >= LEAST_DEPTH &&
-           rt_block_floats_bytes(&of->form, &of->bytes);
+           product->depth >= LEAST_DEPTH && rt_block_floats_bytes(&of->form, &of->bytes);
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
@@ -167,10 +166,10 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                            rt_prepared *prepared, base_report *report) {
     block_float_product *state = BASE_NEW(arena, block_float_product);
     if (!state) return base_fail_memory(report);
-    if (!accepts(call, environment) || !read_product(call, state) || state->product.rows < 1)
+    if (!accepts(call, environment) || !read_product(call, state) || state->product.rows < 0)
         return base_fail(report, BASE_INVALID, "this is no product with weights in block floating point");
     prepared->state = state;
-    prepared->run = run;
+    prepared->run = state->product.rows ? run : rt_run_nothing;
     return BASE_OK;
 }
 

@@ -49,6 +49,7 @@ static void draw(product *p, uint64_t *seed) {
     const int64_t bias = random_range(seed, 0, 2);
     p->rows = random_range(seed, 0, 3) ? random_range(seed, 1, RT_BLOCK_FLOAT_ROWS)
                                        : random_range(seed, RT_BLOCK_FLOAT_ROWS + 1, MOST_ROWS);
+    if (random_range(seed, 0, 31) == 0) p->rows = 0;
     application_init(&p->app, gemm ? OP_GEMM : OP_MATMUL);
     if (gemm || random_range(seed, 0, 1))
         application_random(&p->app, OP_FLOAT, 2, DIMS(p->rows, depth), seed);
@@ -220,6 +221,10 @@ static void test_any_number_is_multiplied(void **state) {
         product p;
         op_tensor inputs[APPLICATION_INPUTS];
         draw(&p, &seed);
+        if (p.rows == 0) {
+            application_free(&p.app);
+            continue;
+        }
         const int64_t depth = p.packed.depth, columns = p.packed.columns,
                       row = random_range(&seed, 0, p.rows - 1), at = random_range(&seed, 0, depth - 1);
         const op_call call = packed_call(&p, inputs);
