@@ -10,7 +10,8 @@
  * How much weights lose depends on how they are spread: numbers of a block share a scale, by which the largest of them is the largest integer. Where a column
  * loses more than MOST_LOST, relative to the mean size of its weights, the matrix takes 24 bits; where it still does, it stays in float, as do weights that products of more
  * rows read, too. Where only a run knows how many rows there are, few of them may gain much, and many lose little (a twentieth): so weights are stored that come from memory in
- * each run, and those of plans that keep states which grow, as there mostly is one row. The error stays with the node ("ouro.weights_error") for the report.
+ * each run, and those of plans that keep states which grow, as there mostly is one row. A table of embeddings that is the matrix of such a product turned round is stored
+ * as that matrix is: the same bytes, which the plan holds once. The error stays with the node ("ouro.weights_error") for the report.
  *
  * Needs: types; after weights that lose nothing in 16 bits were stored so, which takes more away. Breaks: nothing. Guarantees: only
  * attributes change.
@@ -80,16 +81,22 @@ static bool ask(pass_context *context, ir_node *node, bool *taken) {
     return true;
 }
 
-/* The fewest bits by which no column loses too much. */
-static found find_bits(const ir_node *node) {
+/* The weights of a product. */
+static rt_code_matrix matrix_of(const ir_node *node) {
     const ir_value *weights = ir_input(node, 1);
     const int64_t *dims = weights->type.shape.dims;
     const bool turned = is_turned(node);
-    const rt_code_matrix matrix = {.data = weights->constant->tensor.data,
-                                   .depth = dims[turned],
-                                   .columns = dims[!turned],
-                                   .depth_step = turned ? 1 : dims[1],
-                                   .column_step = turned ? dims[1] : 1};
+    return (rt_code_matrix){.data = weights->constant->tensor.data,
+                            .depth = dims[turned],
+                            .columns = dims[!turned],
+                            .depth_step = turned ? 1 : dims[1],
+                            .column_step = turned ? dims[1] : 1};
+}
+
+/* The fewest bits by which no column loses too much. */
+static found find_bits(const ir_node *node) {
+    const rt_code_matrix matrix = matrix_of(node);
+    const bool turned = is_turned(node);
     static const int tried[] = {RT_BLOCK_FLOAT_FEWEST, RT_BLOCK_FLOAT_MOST};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
         rt_block_float_loss loss;
@@ -106,7 +113,15 @@ typedef struct products {
     size_t bytes;      /* of their weights, each as often as it is read */
 } products;
 
-/* `open`: those of a number of rows that only a run knows, too. None whose weights others read. */
+/* A Gather of rows of a constant matrix. */
+static bool is_table(const ir_node *node) {
+    const ir_value *table = node && node->code == OP_GATHER ? ir_input(node, 0) : NULL;
+    return table && table->constant && table->type.dtype == OP_FLOAT && table->type.shape.rank == 2 &&
+           table->type.layout == OP_LAYOUT_ROW_MAJOR &&
+           op_attribute_integer(&node->attributes, "axis", 0) == 0;
+}
+
+/* `open`: those of a number of rows that only a run knows, too. None whose weights others read, but for tables of these. */
 static base_status find_products(pass_context *context, bool open, products *of) {
     ir_module *module = context->module;
     memset(of->wanted, 0, module->node_count * sizeof *of->wanted);
@@ -122,11 +137,42 @@ static base_status find_products(pass_context *context, bool open, products *of)
         if (!of->wanted[n]) continue;
         const ir_value *weights = ir_input(module->nodes[n], 1);
         uint32_t uses = 0;
-        for (const ir_use *use = weights->uses; use; use = use->next) uses++;
+        for (const ir_use *use = weights->uses; use; use = use->next)
+            uses += !(use->node && use->index == 0 && is_turned(module->nodes[n]) && is_table(use->node));
         of->wanted[n] = uses == of->readers[weights->id.index];
         if (of->wanted[n]) of->bytes += weights->constant->tensor.bytes;
     }
     return BASE_OK;
+}
+
+/* The rows of the table are the columns of the product. */
+static bool are_same(const float *table, const ir_node *product) {
+    const ir_value *weights = ir_input(product, 1);
+    const rt_code_matrix matrix = matrix_of(product);
+    if (weights->constant->tensor.data == table) return is_turned(product);
+    for (int64_t first = 0; first < matrix.columns; first += RT_PANEL) {
+        const int64_t rest = matrix.columns - first, width = rest < RT_PANEL ? rest : RT_PANEL;
+        for (int64_t k = 0; k < matrix.depth; k++)
+            for (int64_t j = first; j < first + width; j++)
+                if (table[j * matrix.depth + k] !=
+                    matrix.data[k * matrix.depth_step + j * matrix.column_step])
+                    return false;
+    }
+    return true;
+}
+
+/* The product whose weights, which are stored so, are those of the table; NULL: there is none. */
+static const ir_node *product_of(const ir_module *module, const bool *wanted, const ir_node *gather) {
+    const op_tensor *table = &ir_input(gather, 0)->constant->tensor;
+    const int64_t *dims = ir_input(gather, 0)->type.shape.dims;
+    for (size_t n = 1; n < module->node_count; n++) {
+        const ir_node *product = module->nodes[n];
+        if (!wanted[n] || !op_attribute_find(&product->attributes, "ouro.weights_bits")) continue;
+        const rt_code_matrix matrix = matrix_of(product);
+        if (matrix.depth == dims[1] && matrix.columns == dims[0] && are_same(table->data, product))
+            return product;
+    }
+    return NULL;
 }
 
 base_status pass_block_float_weights(pass_context *context) {
@@ -148,6 +194,13 @@ base_status pass_block_float_weights(pass_context *context) {
         if (!own->bits || own->turned != is_turned(node)) *own = find_bits(node);
         if (own->bits > 0 && !mark(module, node, own->bits, own->error))
             return base_fail_memory(context->report);
+    }
+    for (size_t n = 1; n < module->node_count; n++) {
+        ir_node *node = module->nodes[n];
+        const ir_node *product = is_table(node) ? product_of(module, all.wanted, node) : NULL;
+        if (!product) continue;
+        const found *own = &of[ir_input(product, 1)->id.index];
+        if (!mark(module, node, own->bits, own->error)) return base_fail_memory(context->report);
     }
     return BASE_OK;
 }

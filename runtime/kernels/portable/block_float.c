@@ -198,17 +198,21 @@ static const char *block_at(const rt_block_floats *weights, int64_t panel, int64
            rows_bytes(weights->bits, from);
 }
 
+/* The number of row `row` of a group, times 2^(32 - bits). */
+static inline int32_t number_of(uint32_t low, uint32_t pair, int row, int low_bits) {
+    const uint32_t upper = pair >> row % 2 * UPPER_BITS << UPPER_BITS,
+                   rest = low >> row * low_bits << UPPER_BITS >> low_bits & UINT16_MAX;
+    return (int32_t)(upper | rest);
+}
+
 /* One row of a panel, row `row` of its group. */
 RT_CLONES static void decode_row(int bits, const char *group, int64_t row, const float *scales, float *to) {
     const int low_bits = bits - UPPER_BITS;
     uint32_t low[RT_PANEL], pairs[RT_PANEL];
     memcpy(low, group, sizeof low);
     memcpy(pairs, group + (1 + row / 2) * WORDS, sizeof pairs);
-    for (int j = 0; j < RT_PANEL; j++) {
-        const uint32_t upper = pairs[j] >> row % 2 * UPPER_BITS << UPPER_BITS,
-                       rest = low[j] >> row * low_bits << UPPER_BITS >> low_bits & UINT16_MAX;
-        to[j] = scales[j] * (float)(int32_t)(upper | rest);
-    }
+    for (int j = 0; j < RT_PANEL; j++)
+        to[j] = scales[j] * (float)number_of(low[j], pairs[j], (int)row, low_bits);
 }
 
 void rt_block_floats_decode(const rt_block_floats *weights, int64_t panel, int64_t from, float *to) {
@@ -220,6 +224,26 @@ void rt_block_floats_decode(const rt_block_floats *weights, int64_t panel, int64
     at += SCALES;
     for (int64_t k = 0; k < rows; k++)
         decode_row(bits, at + k / each * group_bytes(bits), k % each, scales, to + k * RT_PANEL);
+}
+
+void rt_block_floats_column(const rt_block_floats *weights, int64_t column, float *to) {
+    const int bits = weights->bits, each = group_rows(bits), low_bits = bits - UPPER_BITS;
+    const size_t lane = (size_t)(column % RT_PANEL) * sizeof(uint32_t);
+    for (int64_t from = 0; from < weights->depth; from += DEPTH) {
+        const char *at = block_at(weights, column / RT_PANEL, from) + lane;
+        const int64_t rows = least(weights->depth - from, DEPTH);
+        float scale;
+        memcpy(&scale, at, sizeof scale);
+        at += SCALES;
+        for (int64_t k = 0; k < rows; k += each, at += group_bytes(bits)) {
+            uint32_t low, pair = 0;
+            memcpy(&low, at, sizeof low);
+            for (int64_t row = 0; row < each && k + row < rows; row++) {
+                if (row % 2 == 0) memcpy(&pair, at + (1 + row / 2) * WORDS, sizeof pair);
+                to[from + k + row] = scale * (float)number_of(low, pair, (int)row, low_bits);
+            }
+        }
+    }
 }
 
 /* One row and one panel of weights that become floats first: whatever x holds, and on any machine. */

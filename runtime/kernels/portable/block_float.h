@@ -49,6 +49,9 @@ void rt_block_floats_pack(int bits, const rt_code_matrix *matrix, void *packed);
 /* The weights of a panel from `from` on, the beginning of a block, to the end of that block: [rows][RT_PANEL]. */
 void rt_block_floats_decode(const rt_block_floats *weights, int64_t panel, int64_t from, float *to);
 
+/* All weights of a column, `depth` of them. */
+void rt_block_floats_column(const rt_block_floats *weights, int64_t column, float *to);
+
 /* y[r][j] = row r of x times column j, of `count` panels from panel `first` on, for up to RT_BLOCK_FLOAT_ROWS rows. y[r] is where the results of panel `first`
  * go, RT_PANEL a panel. Columns that are not there have results, too: 0, or NaN. The results of a row depend neither on `first` nor on `count`. */
 void rt_block_floats_rows(const rt_block_floats *weights, const float *const *x, int64_t rows, int64_t first,

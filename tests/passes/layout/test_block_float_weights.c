@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_block_float_weights.c: weights of products of a few rows take 20 bits where they come to more than a near cache holds, 24 where a column would lose too
- * much, and stay as they are where arithmetic is exact, in plans for any machine, where rows are many or open, and where others read them.
+ * much, and stay as they are where arithmetic is exact, in plans for any machine, where rows are many or open, and where others read them; a table that is such a
+ * matrix turned round is held once with it.
  */
 #include "compiler/report/report.h"
 #include "runtime/kernels/portable/block_float.h"
@@ -136,7 +137,77 @@ static void weights_of_few_rows_take_fewer_bits(void **state) {
     }
 }
 
+/* How a table and a product's weights are written. */
+typedef enum tie { TIE_TURNED, TIE_ONE_CONSTANT, TIE_OTHER_NUMBERS, TIES } tie;
+
+/* A row of a table, times the table turned round: the weights of the product are a constant of their own, or the table itself. */
+static char *make_tied(tie of, const float *table) {
+    char *text = malloc(LENGTH);
+    assert_non_null(text);
+    size_t at =
+        (size_t)snprintf(text, LENGTH, "module \"m\" {\n constant %%t: float32[%d,%d] = {", MANY, DEPTH);
+    for (int i = 0; i < MANY * DEPTH; i++)
+        at += (size_t)snprintf(text + at, LENGTH - at, "%s%.9g", i ? ", " : "", (double)table[i]);
+    at += (size_t)snprintf(text + at, LENGTH - at, "}\n");
+    if (of != TIE_ONE_CONSTANT) {
+        at += (size_t)snprintf(text + at, LENGTH - at, " constant %%w: float32[%d,%d] = {", DEPTH, MANY);
+        for (int i = 0; i < MANY * DEPTH; i++) {
+            const float weight = table[i % MANY * DEPTH + i / MANY];
+            at += (size_t)snprintf(text + at, LENGTH - at, "%s%.9g", i ? ", " : "",
+                                   (double)(of == TIE_OTHER_NUMBERS && i == 999 ? weight + 1 : weight));
+        }
+        at += (size_t)snprintf(text + at, LENGTH - at, "}\n");
+    }
+    snprintf(text + at, LENGTH - at,
+             "graph main(%%i: int64[1]) {\n"
+             " %%x: float32[1,%d] = Gather(%%t, %%i)\n"
+             " %%y: float32[1,%d] = %s\n"
+             " yield %%x, %%y } }\n",
+             DEPTH, MANY, of == TIE_ONE_CONSTANT ? "Gemm(%x, %t) {transB = 1}" : "MatMul(%x, %w)");
+    return text;
+}
+
+static void tables_of_products_are_held_once(void **state) {
+    (void)state;
+    float *table = malloc((size_t)(MANY * DEPTH) * sizeof *table);
+    uint32_t seed = 11;
+    assert_non_null(table);
+    for (int i = 0; i < MANY * DEPTH; i++) table[i] = next_number(&seed);
+    for (tie of = 0; of < TIES; of++) {
+        const int64_t row = 77;
+        const pass_options options = {.environment = {.threads = 1}};
+        char *text = make_tied(of, table);
+        support_session on;
+        support_session_open_with(&on, text, &options);
+        const bool tied = support_count_kernel(rt_plan_of(on.plan), "portable.block_float_gather") == 1;
+        if (tied != (support_wants_panels() && of != TIE_OTHER_NUMBERS)) fail_msg("tie %d", (int)of);
+        if (tied) assert_true(rt_plan_of(on.plan)->header->constants_bytes < (size_t)(MANY * DEPTH) * 22 / 8);
+        support_bind(&on, 0, &row, sizeof row);
+        support_run(&on);
+        const float *x = support_output(&on, 0, DEPTH * sizeof *x),
+                    *y = support_output(&on, 1, MANY * sizeof *y);
+        for (int k = 0; k < DEPTH; k++)
+            if (fabsf(x[k] - table[row * DEPTH + k]) > 1.1e-6f) fail_msg("tie %d: element %d", (int)of, k);
+        for (int j = 0; j < MANY; j++) {
+            double sum = 0, size = 0;
+            for (int k = 0; k < DEPTH; k++) {
+                const double one = (double)x[k] * (double)table[j * DEPTH + k];
+                sum += one;
+                size += fabs(one);
+            }
+            if (!(of == TIE_OTHER_NUMBERS && j == 999 % MANY) && fabs((double)y[j] - sum) > 3e-6 * size)
+                fail_msg("tie %d: number %d is %.9g, not %.9g", (int)of, j, (double)y[j], sum);
+        }
+        support_session_close(&on);
+        free(text);
+    }
+    free(table);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(weights_of_few_rows_take_fewer_bits)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_of_few_rows_take_fewer_bits),
+        cmocka_unit_test(tables_of_products_are_held_once),
+    };
     return cmocka_run_group_tests_name("block_float_weights", tests, NULL, NULL);
 }

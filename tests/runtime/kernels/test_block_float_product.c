@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_block_float_product.c: products with weights in block floating point, of random shapes, beside sums in double; numbers are as near to
+/* test_block_float_product.c: products with weights in block floating point, of random shapes, beside sums in double, and rows of such tables; numbers are as near to
  * weights as their bits allow, zeros stay zeros; rows with numbers that are none, or huge ones; bits that depend neither on threads nor on
  * other rows that are no numbers; what has no place; bytes that nobody packed.
  */
@@ -318,6 +318,61 @@ static void test_reads_within_any_bytes(void **state) {
     }
 }
 
+/* Rows of a table, which are columns of the packed matrix: all bits that these have. Indices may be negative; one that is out of range is told. */
+static void test_gathers_columns(void **state) {
+    (void)state;
+    const rt_kernel *gather = rt_kernel_of(OP_GATHER, "portable.block_float_gather");
+    for (uint64_t round = 1; round <= ROUNDS / 4; round++) {
+        uint64_t seed = round;
+        product p = {.packed = {.bits = round % 2 ? RT_BLOCK_FLOAT_FEWEST : RT_BLOCK_FLOAT_MOST}};
+        const int64_t rows = random_range(&seed, 1, 90), width = random_range(&seed, 1, 400),
+                      count = random_range(&seed, 0, 20);
+        op_tensor inputs[APPLICATION_INPUTS];
+        application_init(&p.app, OP_GATHER);
+        draw_weights(application_random(&p.app, OP_FLOAT, 2, DIMS(rows, width), &seed), rows * width, &seed);
+        int64_t *indices = application_input(&p.app, OP_INT64, 1, DIMS(count));
+        for (int64_t i = 0; i < count; i++) indices[i] = random_range(&seed, -rows, rows - 1);
+        application_integer(&p.app, "ouro.weights_bits", p.packed.bits);
+        assert_int_equal(application_infer(&p.app), BASE_OK);
+        p.packed.depth = width;
+        p.packed.columns = rows;
+        op_call call = p.app.call;
+        size_t bytes;
+        assert_true(rt_block_floats_bytes(&p.packed, &bytes));
+        memcpy(inputs, p.app.inputs, sizeof p.app.inputs);
+        inputs[0].type.layout = OP_LAYOUT_PACKED;
+        inputs[0].type.packed_bytes = inputs[0].bytes = bytes;
+        inputs[0].data = application_memory(&p.app, bytes);
+        memset(inputs[0].data, 0, bytes);
+        call.inputs = inputs;
+        assert_int_equal(gather->pack(&call, &one_thread, 0, &p.app.inputs[0], inputs[0].data, &p.app.report),
+                         BASE_OK);
+        assert_true(gather->accepts(&call, &one_thread));
+        p.packed.panels = inputs[0].data;
+        const float *made = unpacked(&p);
+        const int64_t wide = (rows + RT_PANEL - 1) / RT_PANEL * RT_PANEL;
+        op_tensor output = p.app.outputs[0];
+        rt_prepared prepared;
+        assert_true(op_type_bytes(&output.type, &output.bytes));
+        float *y = output.data = application_memory(&p.app, output.bytes + sizeof *y);
+        assert_int_equal(
+            rt_kernel_prepare(gather, &call, &one_thread, &p.app.arena, &prepared, &p.app.report), BASE_OK);
+        assert_int_equal(prepared.run(&prepared, inputs, &output, NULL, &p.app.report), BASE_OK);
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t row = indices[i] < 0 ? indices[i] + rows : indices[i];
+            for (int64_t k = 0; k < width; k++)
+                if (y[i * width + k] != made[k * wide + row])
+                    fail_msg("seed %" PRIu64 ": element %" PRId64 " of row %" PRId64, round, k, row);
+        }
+        if (count) {
+            indices[count - 1] = round % 2 ? rows : -rows - 1;
+            assert_int_equal(prepared.run(&prepared, inputs, &output, NULL, &p.app.report), BASE_INVALID);
+        }
+        rt_kernel_release(&prepared);
+        application_free(&p.app);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_are_near_weights),
@@ -326,6 +381,7 @@ int main(void) {
         cmocka_unit_test(test_refuses_other_applications),
         cmocka_unit_test(test_refuses_weights_without_a_scale),
         cmocka_unit_test(test_reads_within_any_bytes),
+        cmocka_unit_test(test_gathers_columns),
     };
     return cmocka_run_group_tests_name("block_float_product", tests, NULL, NULL);
 }
