@@ -8,7 +8,7 @@
  * other kernels lose that are chosen by what they take (Winograd's), and like them it is forbidden where arithmetic has to be exact.
  *
  * How much weights lose depends on how they are spread: numbers of a block share a scale, by which the largest of them is the largest integer. Where a column
- * loses more than MOST_LOST, relative to the mean size of its weights, the matrix takes 24 bits; where it still does, it stays in float, as do weights that products of more
+ * loses more than MOST_LOST, relative to the mean size of its weights, the matrix takes 24 bits; where it loses too much then, too, it stays in float, as do weights that products of more
  * rows read, too. Where only a run knows how many rows there are, few of them may gain much, and many lose little (a twentieth): so weights are stored that come from memory in
  * each run, and those of plans that keep states which grow, as there mostly is one row. A table of embeddings that is the matrix of such a product turned round is stored
  * as that matrix is: the same bytes, which the plan holds once. The error stays with the node ("ouro.weights_error") for the report.
@@ -199,8 +199,9 @@ base_status pass_block_float_weights(pass_context *context) {
         ir_node *node = module->nodes[n];
         const ir_node *product = is_table(node) ? product_of(module, all.wanted, node) : NULL;
         if (!product) continue;
-        const found *own = &of[ir_input(product, 1)->id.index];
-        if (!mark(module, node, own->bits, own->error)) return base_fail_memory(context->report);
+        const int bits = (int)op_attribute_integer(&product->attributes, "ouro.weights_bits", 0);
+        const float error = op_attribute_real(&product->attributes, "ouro.weights_error", 0);
+        if (!mark(module, node, bits, (double)error)) return base_fail_memory(context->report);
     }
     return BASE_OK;
 }

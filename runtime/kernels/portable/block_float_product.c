@@ -41,14 +41,6 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
            call->inputs[1].type.packed_bytes == of.bytes;
 }
 
-static rt_code_matrix matrix_of(const rt_packed_product *product, const void *data) {
-    return (rt_code_matrix){.data = data,
-                            .depth = product->depth,
-                            .columns = product->columns,
-                            .depth_step = product->b_depth,
-                            .column_step = product->b_column};
-}
-
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
     block_float_product of;
     /* In narrower vectors, making floats of such numbers takes longer than reading floats. */
@@ -61,23 +53,16 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
     return true;
 }
 
-static bool suits(const op_call *call, const rt_environment *environment, uint32_t input,
-                  const op_tensor *plain) {
-    block_float_product of;
-    rt_block_float_loss loss;
-    (void)environment;
-    if (input != 1 || !read_product(call, &of)) return false;
-    const rt_code_matrix matrix = matrix_of(&of.product, plain->data);
-    return rt_block_floats_lose(of.form.bits, &matrix, &loss);
-}
-
 static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
                         const op_tensor *source, void *packed, base_report *report) {
     block_float_product of;
-    if (input != 1 || !read_product(call, &of) || !suits(call, environment, input, source))
-        return base_fail(report, BASE_INVALID,
-                         "input %u of this product has no place in block floating point", input);
-    const rt_code_matrix matrix = matrix_of(&of.product, source->data);
+    rt_block_float_loss loss;
+    (void)environment;
+    if (input != 1 || !read_product(call, &of))
+        return base_fail(report, BASE_INVALID, "input %u of this product is not packed", input);
+    const rt_code_matrix matrix = rt_packed_product_matrix(&of.product, source->data);
+    if (!rt_block_floats_lose(of.form.bits, &matrix, &loss))
+        return base_fail(report, BASE_INVALID, "these weights have no place in block floating point");
     rt_block_floats_pack(of.form.bits, &matrix, packed);
     return BASE_OK;
 }
@@ -177,6 +162,5 @@ const rt_kernel rt_kernel_block_float_product = {.name = "portable.block_float_p
                                                  .accepts = accepts,
                                                  .prefer = prefer,
                                                  .pack = pack,
-                                                 .suits = suits,
                                                  .estimate = estimate,
                                                  .prepare = prepare};

@@ -30,14 +30,6 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
            rt_codes_may_take(product.depth, product.columns, call->inputs[1].type.packed_bytes - MARK_BYTES);
 }
 
-static rt_code_matrix matrix_of(const rt_packed_product *product, const void *data) {
-    return (rt_code_matrix){.data = data,
-                            .depth = product->depth,
-                            .columns = product->columns,
-                            .depth_step = product->b_depth,
-                            .column_step = product->b_column};
-}
-
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
     rt_packed_product product;
     /* In narrower vectors, making floats of codes takes longer than reading floats. */
@@ -45,7 +37,7 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
     if (!read_product(call, &product) || !rt_packed_product_wanted(call, environment, &product)) return false;
     *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
     preference->inputs[1] = OP_LAYOUT_PACKED;
-    const rt_code_matrix matrix = matrix_of(&product, call->inputs[1].data);
+    const rt_code_matrix matrix = rt_packed_product_matrix(&product, call->inputs[1].data);
     return rt_codes_bytes(&matrix, &preference->packed_bytes[1]) &&
            base_size_add(preference->packed_bytes[1], MARK_BYTES, &preference->packed_bytes[1]);
 }
@@ -56,7 +48,7 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
     (void)environment;
     if (input != 1 || !read_product(call, &product))
         return base_fail(report, BASE_INVALID, "input %u of this product is not packed", input);
-    const rt_code_matrix matrix = matrix_of(&product, source->data);
+    const rt_code_matrix matrix = rt_packed_product_matrix(&product, source->data);
     rt_codes_pack(&matrix, call->inputs[1].type.packed_bytes - MARK_BYTES, packed);
     return BASE_OK;
 }

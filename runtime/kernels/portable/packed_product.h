@@ -3,7 +3,7 @@
 #ifndef OURO_PACKED_PRODUCT_H
 #define OURO_PACKED_PRODUCT_H
 
-#include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/float_codes.h"
 
 /* Y = activation(alpha * X W + beta * bias) with rows of X side by side. */
 typedef struct rt_packed_product {
@@ -36,6 +36,15 @@ typedef struct rt_packed_part {
     int64_t row, rows, first, end;
 } rt_packed_part;
 rt_packed_part rt_packed_product_part(const rt_packed_product *product, int member, int members);
+
+/* The weights of a product in float as the model has them, at `data`. */
+static inline rt_code_matrix rt_packed_product_matrix(const rt_packed_product *product, const void *data) {
+    return (rt_code_matrix){.data = data,
+                            .depth = product->depth,
+                            .columns = product->columns,
+                            .depth_step = product->b_depth,
+                            .column_step = product->b_column};
+}
 
 static inline int64_t rt_panel_count(const rt_packed_product *product) {
     return (product->columns + RT_PANEL - 1) / RT_PANEL;

@@ -71,23 +71,29 @@ static void draw(product *p, uint64_t *seed) {
     p->packed = (rt_block_floats){.bits = bits, .depth = depth, .columns = columns};
 }
 
-/* The call with its weights as the kernel packs them. */
-static op_call packed_call(product *p, op_tensor inputs[APPLICATION_INPUTS]) {
+/* The call with this input as a kernel packs it. */
+static op_call packed_by(const rt_kernel *by, uint32_t input, product *p,
+                         op_tensor inputs[APPLICATION_INPUTS]) {
     op_call call = p->app.call;
+    op_tensor *packed = &inputs[input];
     size_t bytes;
     assert_true(rt_block_floats_bytes(&p->packed, &bytes));
     memcpy(inputs, p->app.inputs, sizeof p->app.inputs);
-    inputs[1].type.layout = OP_LAYOUT_PACKED;
-    inputs[1].type.packed_bytes = inputs[1].bytes = bytes;
-    inputs[1].data = application_memory(&p->app, bytes);
-    memset(inputs[1].data, 0, bytes);
+    packed->type.layout = OP_LAYOUT_PACKED;
+    packed->type.packed_bytes = packed->bytes = bytes;
+    packed->data = application_memory(&p->app, bytes);
+    memset(packed->data, 0, bytes);
     call.inputs = inputs;
-    assert_true(kernel()->suits(&call, &one_thread, 1, &p->app.inputs[1]));
-    assert_int_equal(kernel()->pack(&call, &one_thread, 1, &p->app.inputs[1], inputs[1].data, &p->app.report),
+    assert_int_equal(by->pack(&call, &one_thread, input, &p->app.inputs[input], packed->data, &p->app.report),
                      BASE_OK);
-    assert_true(kernel()->accepts(&call, &one_thread));
-    p->packed.panels = inputs[1].data;
+    assert_true(by->accepts(&call, &one_thread));
+    p->packed.panels = packed->data;
     return call;
+}
+
+/* The call of a product with its weights packed. */
+static op_call packed_call(product *p, op_tensor inputs[APPLICATION_INPUTS]) {
+    return packed_by(kernel(), 1, p, inputs);
 }
 
 static const float *run(product *p, const op_call *call, int threads) {
@@ -336,19 +342,7 @@ static void test_gathers_columns(void **state) {
         assert_int_equal(application_infer(&p.app), BASE_OK);
         p.packed.depth = width;
         p.packed.columns = rows;
-        op_call call = p.app.call;
-        size_t bytes;
-        assert_true(rt_block_floats_bytes(&p.packed, &bytes));
-        memcpy(inputs, p.app.inputs, sizeof p.app.inputs);
-        inputs[0].type.layout = OP_LAYOUT_PACKED;
-        inputs[0].type.packed_bytes = inputs[0].bytes = bytes;
-        inputs[0].data = application_memory(&p.app, bytes);
-        memset(inputs[0].data, 0, bytes);
-        call.inputs = inputs;
-        assert_int_equal(gather->pack(&call, &one_thread, 0, &p.app.inputs[0], inputs[0].data, &p.app.report),
-                         BASE_OK);
-        assert_true(gather->accepts(&call, &one_thread));
-        p.packed.panels = inputs[0].data;
+        const op_call call = packed_by(gather, 0, &p, inputs);
         const float *made = unpacked(&p);
         const int64_t wide = (rows + RT_PANEL - 1) / RT_PANEL * RT_PANEL;
         op_tensor output = p.app.outputs[0];
