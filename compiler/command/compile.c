@@ -204,11 +204,12 @@ static void print_weights(const compile_result *result) {
                        sum = emit_weights_sum(result->module, EMIT_WEIGHTS_ASKED);
     print_bits(&rounded, bits, sizeof bits);
     if (rounded.count)
-        printf("  weights of %zu product%s in %s: %s, in float %s; error of a product at most %.1e (root mean "
-               "square, relative)\n",
-               rounded.count, rounded.count == 1 ? "" : "s", bits,
-               emit_size_print(rounded.bytes, after, sizeof after),
-               emit_size_print(rounded.float_bytes, before, sizeof before), rounded.error);
+        printf(
+            "  weights of %zu product%s in %s: %s, in float %s; error of a product at most %.1e (root mean "
+            "square, relative)\n",
+            rounded.count, rounded.count == 1 ? "" : "s", bits,
+            emit_size_print(rounded.bytes, after, sizeof after),
+            emit_size_print(rounded.float_bytes, before, sizeof before), rounded.error);
     print_bits(&same, bits, sizeof bits);
     if (same.count)
         printf("  weights of %zu product%s in %s, without loss: %s, in float %s\n", same.count,

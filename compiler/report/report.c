@@ -146,7 +146,8 @@ static void emit_choices(emit_buffer *json, const pass_memory *memory) {
 
 /* The node's weights are packed in fewer bits than floats have: without loss, or in block floating point. */
 static bool read_packed(const ir_node *node, emit_weights *of) {
-    if (!node || node->code == OP_GATHER || !op_attribute_find(&node->attributes, "ouro.weights_bits")) return false;
+    if (!node || node->code == OP_GATHER || !op_attribute_find(&node->attributes, "ouro.weights_bits"))
+        return false;
     const op_type *type = &ir_input(node, 1)->type;
     int64_t count = 0;
     (void)op_shape_elements(&type->shape, &count);

@@ -60,7 +60,11 @@ typedef struct emit_weights {
     double error;              /* the largest of any product, relative, as root mean squares */
 } emit_weights;
 /* Why they are: they lose nothing; they lose less than faster kernels may (block floating point); --weights asks for it. */
-typedef enum emit_weights_kind { EMIT_WEIGHTS_SAME, EMIT_WEIGHTS_ROUNDED, EMIT_WEIGHTS_ASKED } emit_weights_kind;
+typedef enum emit_weights_kind {
+    EMIT_WEIGHTS_SAME,
+    EMIT_WEIGHTS_ROUNDED,
+    EMIT_WEIGHTS_ASKED
+} emit_weights_kind;
 /* Of all of a kind. */
 emit_weights emit_weights_sum(const ir_module *module, emit_weights_kind kind);
 /* The predicted time of a run: `whole`, that of the graph without bands on direct kernels, with what bands take more and faster kernels

@@ -5,16 +5,16 @@
 
 #include "passes/base/pass.h"
 
-base_status pass_halve_weights(pass_context *context);      /* halve_weights.c */
-base_status pass_halve_tables(pass_context *context);       /* halve_tables.c */
+base_status pass_halve_weights(pass_context *context);       /* halve_weights.c */
+base_status pass_halve_tables(pass_context *context);        /* halve_tables.c */
 base_status pass_block_float_weights(pass_context *context); /* block_float_weights.c */
-base_status pass_compress_weights(pass_context *context);   /* compress_weights.c */
-base_status pass_select_layouts(pass_context *context);     /* select_layouts.c */
-base_status pass_carry_layouts(pass_context *context);      /* carry_layouts.c */
-base_status pass_fuse_attention(pass_context *context);     /* fuse_attention.c */
-base_status pass_fuse_normalization(pass_context *context); /* fuse_normalization.c */
-base_status pass_fuse_elementwise(pass_context *context);   /* fuse_elementwise.c */
-base_status pass_select_kernels(pass_context *context);     /* select_kernels.c */
+base_status pass_compress_weights(pass_context *context);    /* compress_weights.c */
+base_status pass_select_layouts(pass_context *context);      /* select_layouts.c */
+base_status pass_carry_layouts(pass_context *context);       /* carry_layouts.c */
+base_status pass_fuse_attention(pass_context *context);      /* fuse_attention.c */
+base_status pass_fuse_normalization(pass_context *context);  /* fuse_normalization.c */
+base_status pass_fuse_elementwise(pass_context *context);    /* fuse_elementwise.c */
+base_status pass_select_kernels(pass_context *context);      /* select_kernels.c */
 
 /* Bytes of floats that a near cache holds. From there, numbers of 16 bits take up to 1.2 of the time that floats take; from beyond, 0.3 to 0.6. */
 enum { PASS_NEAR_BYTES = 1 << 20 };
