@@ -119,8 +119,10 @@ static bool read_node(ir_node *node, int32_t rank, gelu *g, cubic *made) {
     if (!read_cubic(left, node, rank, g, &a)) return false;
     if (node->code == OP_POW) {
         if (!pass_read_number(right, rank, &power) || (power != 2 && power != 3)) return false;
-        return multiply(&a, &a, &b) && (power == 2 || multiply(&a, &b, made)) &&
-               (power == 3 || (*made = b, true));
+        if (!multiply(&a, &a, &b)) return false;
+        if (power == 3) return multiply(&a, &b, made);
+        *made = b;
+        return true;
     }
     if (left == right) b = a;
     else if (!read_cubic(right, node, rank, g, &b)) return false;

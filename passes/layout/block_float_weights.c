@@ -44,13 +44,9 @@ static bool is_turned(const ir_node *node) {
 
 /* A product of few rows in float with a constant matrix. `open`: of a number of rows that only a run knows, too. */
 static bool is_product(const ir_node *node, bool open) {
-    int64_t elements;
     if (!node || !pass_multiplies_constant(node)) return false;
-    if (!op_shape_elements(&ir_input(node, 0)->type.shape, &elements)) return open;
-    const op_shape *weights = &ir_input(node, 1)->type.shape;
-    const int64_t depth = weights->dims[is_turned(node)],
-                  most = rt_fixed_wanted() ? ROWS_BESIDE_FIXED : FEW_ROWS;
-    return depth > 0 && elements > 0 && elements / depth <= most;
+    const int64_t rows = pass_product_rows(node), most = rt_fixed_wanted() ? ROWS_BESIDE_FIXED : FEW_ROWS;
+    return rows < 0 ? open : rows > 0 && rows <= most;
 }
 
 /* Sets the attributes of a node whose weights have so many bits. False when memory runs out. */
@@ -177,14 +173,13 @@ static const ir_node *product_of(const ir_module *module, const bool *wanted, co
 
 base_status pass_block_float_weights(pass_context *context) {
     ir_module *module = context->module;
-    const size_t wanted = context->options->cached_weight_bytes, cached = wanted ? wanted : PASS_CACHED_BYTES;
     if (context->options->exact_arithmetic) return BASE_OK;
     products all = {.wanted = BASE_ARRAY(context->scratch, bool, module->node_count),
                     .readers = BASE_ARRAY(context->scratch, uint32_t, module->value_count)};
     found *of = BASE_ARRAY(context->scratch, found, module->value_count);
     if (!all.wanted || !all.readers || !of) return base_fail_memory(context->report);
     base_status status = find_products(context, !rt_fixed_wanted(), &all);
-    if (status == BASE_OK && all.bytes < cached && !pass_makes_tokens(module))
+    if (status == BASE_OK && all.bytes < pass_cached_bytes(context->options) && !pass_makes_tokens(module))
         status = find_products(context, false, &all);
     if (status != BASE_OK || all.bytes <= PASS_NEAR_BYTES) return status;
     for (size_t n = 1; n < module->node_count; n++) {

@@ -59,7 +59,7 @@ static size_t weight_bytes(const ir_module *module, const bool *marked, bool *co
 
 base_status pass_compress_weights(pass_context *context) {
     ir_module *module = context->module;
-    const size_t wanted = context->options->cached_weight_bytes, cached = wanted ? wanted : PASS_CACHED_BYTES;
+    const size_t cached = pass_cached_bytes(context->options);
     bool *counted = BASE_ARRAY(context->scratch, bool, module->value_count);
     op_attributes *before = BASE_ARRAY(context->scratch, op_attributes, module->node_count);
     bool *marked = BASE_ARRAY(context->scratch, bool, module->node_count);

@@ -181,19 +181,19 @@ static bool has_fixed_point(const pass_options *options) {
     return !options->exact_arithmetic && rt_has_wide_vectors(&options->environment) && rt_fixed_wanted();
 }
 
-/* Rows that the weights are multiplied by; -1: only a run knows. */
-static int64_t rows_of(const ir_node *node) {
+int64_t pass_product_rows(const ir_node *node) {
     const op_shape *x = &ir_input(node, 0)->type.shape, *weights = &ir_input(node, 1)->type.shape;
+    const int64_t depth =
+        weights->dims[node->code == OP_GEMM && op_attribute_integer(&node->attributes, "transB", 0)];
     int64_t count;
     if (!op_shape_elements(x, &count)) return -1;
-    return count /
-           weights->dims[node->code == OP_GEMM && op_attribute_integer(&node->attributes, "transB", 0)];
+    return depth > 0 ? count / depth : 0;
 }
 
 /* A type in which the weights of this product lose nothing, if storing them so is worth it; or OP_NONE. */
 static op_dtype lossless_type(const halver *h, const ir_node *node) {
     const op_tensor *weights = &ir_input(node, 1)->constant->tensor;
-    const int64_t rows = rows_of(node), count = (int64_t)(weights->bytes / sizeof(float));
+    const int64_t rows = pass_product_rows(node), count = (int64_t)(weights->bytes / sizeof(float));
     const bool few = rows < 0 ? h->makes_tokens : rows <= FEW_ROWS;
     if (!few && has_fixed_point(h->context->options)) return OP_NONE;
     return pass_lossless_type(weights->data, count);

@@ -23,8 +23,15 @@ enum { PASS_NEAR_BYTES = 1 << 20 };
  * take 0.86 of the time of codes of 28 bits, and of 72 MiB as long; of more, codes win. */
 enum { PASS_CACHED_BYTES = 64 << 20 };
 
+static inline size_t pass_cached_bytes(const pass_options *options) {
+    return options->cached_weight_bytes ? options->cached_weight_bytes : PASS_CACHED_BYTES;
+}
+
 /* OP_BFLOAT16 or OP_FLOAT16, if all of these are numbers of it, and finite; or OP_NONE. (halve_weights.c) */
 op_dtype pass_lossless_type(const float *numbers, int64_t count);
+
+/* Of a product with a constant matrix: rows that this is multiplied by; -1: only a run knows. (halve_weights.c) */
+int64_t pass_product_rows(const ir_node *node);
 
 /* A plan that keeps states which grow, as caches do, makes one token after the other: of a number of rows that only a run knows, it mostly is one.
  * (halve_weights.c) */

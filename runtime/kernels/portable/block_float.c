@@ -44,6 +44,14 @@ bool rt_block_floats_bytes(const rt_block_floats *form, size_t *bytes) {
            *bytes < SIZE_MAX / 2;
 }
 
+bool rt_block_floats_asked(const op_attributes *attributes, int64_t depth, int64_t columns,
+                           rt_block_floats *form, size_t *bytes) {
+    const int64_t bits = op_attribute_integer(attributes, "ouro.weights_bits", 0);
+    if (bits != RT_BLOCK_FLOAT_FEWEST && bits != RT_BLOCK_FLOAT_MOST) return false;
+    *form = (rt_block_floats){.bits = (int)bits, .depth = depth, .columns = columns};
+    return rt_block_floats_bytes(form, bytes);
+}
+
 /* ---- storing ------------------------------------------------------------------------------------------- */
 
 static int64_t panels_of(const rt_code_matrix *matrix) {
@@ -172,12 +180,12 @@ static void store_row(int bits, int64_t row, const int32_t *numbers, char *group
     memcpy(at, pairs, sizeof pairs);
 }
 
-void rt_block_floats_pack(int bits, const rt_code_matrix *matrix, void *packed) {
+bool rt_block_floats_pack(int bits, const rt_code_matrix *matrix, void *packed) {
     char *to = packed;
     for (int64_t panel = 0; panel < panels_of(matrix); panel++) {
         for (int64_t from = 0; from < matrix->depth; from += DEPTH) {
             block own;
-            if (!read_block(matrix, panel, from, &own) || !find_scales(bits, &own)) return;
+            if (!read_block(matrix, panel, from, &own) || !find_scales(bits, &own)) return false;
             memcpy(to, own.scales, sizeof own.scales);
             for (int64_t k = 0; k < own.rows; k++) {
                 int32_t numbers[RT_PANEL];
@@ -189,6 +197,7 @@ void rt_block_floats_pack(int bits, const rt_code_matrix *matrix, void *packed) 
             to += rows_bytes(bits, own.rows);
         }
     }
+    return true;
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
@@ -416,7 +425,7 @@ AVX512 static void fast_rows(const rt_block_floats *weights, const float *const 
                              int64_t first, int64_t count, float *const *y) {
     static rows_function *const functions[2][RT_BLOCK_FLOAT_ROWS + 1][MOST_PANELS] = {FUNCTIONS(20),
                                                                                       FUNCTIONS(24)};
-    rows_function *const *own = functions[weights->bits == 24][rows];
+    rows_function *const *own = functions[weights->bits == RT_BLOCK_FLOAT_MOST][rows];
     const float *all_x[RT_BLOCK_FLOAT_ROWS];
     float *all_y[RT_BLOCK_FLOAT_ROWS];
     if (!own[0]) { /* the last one twice */
@@ -424,7 +433,7 @@ AVX512 static void fast_rows(const rt_block_floats *weights, const float *const 
             all_x[r] = x[least(r, rows - 1)];
             all_y[r] = y[least(r, rows - 1)];
         }
-        own = functions[weights->bits == 24][rows + 1];
+        own = functions[weights->bits == RT_BLOCK_FLOAT_MOST][rows + 1];
         x = all_x;
         y = all_y;
     }

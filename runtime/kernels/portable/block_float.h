@@ -34,6 +34,10 @@ typedef struct rt_block_floats {
 /* Bytes of all panels; false: they are too many. `panels` is not read. */
 bool rt_block_floats_bytes(const rt_block_floats *form, size_t *bytes);
 
+/* The form that "ouro.weights_bits" asks for, for a matrix of these extents, and its bytes; false: it asks for none. */
+bool rt_block_floats_asked(const op_attributes *attributes, int64_t depth, int64_t columns,
+                           rt_block_floats *form, size_t *bytes);
+
 /* What weights lose, as root mean squares: of all together, over that of the weights; and, of the column that loses most, over the mean size of its weights, of which
  * the furthest one of each block, which sets the scale, does not count: all others may be small beside it, and lose nearly everything. */
 typedef struct rt_block_float_loss {
@@ -43,8 +47,8 @@ typedef struct rt_block_float_loss {
 /* False: the matrix has weights that are not finite, or blocks that are too small or too large for a scale. */
 bool rt_block_floats_lose(int bits, const rt_code_matrix *matrix, rt_block_float_loss *loss);
 
-/* Packs a matrix for which rt_block_floats_lose is true. `packed` has rt_block_floats_bytes, zeroed. */
-void rt_block_floats_pack(int bits, const rt_code_matrix *matrix, void *packed);
+/* Packs a matrix; `packed` has rt_block_floats_bytes, zeroed. False where rt_block_floats_lose is: then it holds a part. */
+bool rt_block_floats_pack(int bits, const rt_code_matrix *matrix, void *packed);
 
 /* The weights of a panel from `from` on, the beginning of a block, to the end of that block: [rows][RT_PANEL]. */
 void rt_block_floats_decode(const rt_block_floats *weights, int64_t panel, int64_t from, float *to);

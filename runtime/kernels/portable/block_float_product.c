@@ -4,7 +4,7 @@
  *
  * Few rows are all multiplied by a group of weights while it is in registers. More are as many passes over some columns, whose weights a near cache keeps
  * meanwhile: that takes as long as tiles over floats take. Sums are added in an order that follows from the shapes alone. There is no way back from these
- * weights to the model's (`unpack`): what was lost is lost.
+ * weights to the model's (`unpack`), so that no other kernel is weighed against this one: what was lost is lost.
  */
 #include "runtime/kernels/portable/block_float.h"
 #include "runtime/kernels/portable/cost.h"
@@ -24,14 +24,11 @@ typedef struct block_float_product {
 } block_float_product;
 
 static bool read_product(const op_call *call, block_float_product *of) {
-    const int64_t bits = op_attribute_integer(&call->attributes, "ouro.weights_bits", 0);
-    if ((bits != RT_BLOCK_FLOAT_FEWEST && bits != RT_BLOCK_FLOAT_MOST) ||
-        !rt_packed_product_read(call, &of->product))
-        return false;
+    if (!rt_packed_product_read(call, &of->product)) return false;
     const rt_packed_product *product = &of->product;
-    of->form = (rt_block_floats){.bits = (int)bits, .depth = product->depth, .columns = product->columns};
     return product->dtype == OP_FLOAT && product->stored == OP_FLOAT && product->alpha == 1 &&
-           product->depth >= LEAST_DEPTH && rt_block_floats_bytes(&of->form, &of->bytes);
+           product->depth >= LEAST_DEPTH &&
+           rt_block_floats_asked(&call->attributes, product->depth, product->columns, &of->form, &of->bytes);
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
@@ -56,25 +53,12 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
 static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
                         const op_tensor *source, void *packed, base_report *report) {
     block_float_product of;
-    rt_block_float_loss loss;
     (void)environment;
     if (input != 1 || !read_product(call, &of))
         return base_fail(report, BASE_INVALID, "input %u of this product is not packed", input);
     const rt_code_matrix matrix = rt_packed_product_matrix(&of.product, source->data);
-    if (!rt_block_floats_lose(of.form.bits, &matrix, &loss))
-        return base_fail(report, BASE_INVALID, "these weights have no place in block floating point");
-    rt_block_floats_pack(of.form.bits, &matrix, packed);
-    return BASE_OK;
-}
-
-static bool estimate(const op_call *call, const rt_environment *environment, size_t scratch_limit,
-                     rt_cost *cost) {
-    block_float_product of;
-    (void)scratch_limit;
-    if (!read_product(call, &of) || of.product.rows < 1 || of.product.rows > RT_BLOCK_FLOAT_ROWS)
-        return false;
-    *cost = (rt_cost){.seconds = rt_distant_seconds((double)of.bytes, environment), .packed_bytes = of.bytes};
-    return true;
+    if (rt_block_floats_pack(of.form.bits, &matrix, packed)) return BASE_OK;
+    return base_fail(report, BASE_INVALID, "these weights have no place in block floating point");
 }
 
 typedef struct job {
@@ -162,5 +146,4 @@ const rt_kernel rt_kernel_block_float_product = {.name = "portable.block_float_p
                                                  .accepts = accepts,
                                                  .prefer = prefer,
                                                  .pack = pack,
-                                                 .estimate = estimate,
                                                  .prepare = prepare};

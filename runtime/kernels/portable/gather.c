@@ -2,6 +2,7 @@
 /* gather.c: entries along an axis, chosen by indices that may be negative. An index that is out of range is
  * reported before anything is written. Rows of a row-major image can be gathered with their channels innermost: bands of rows would else
  * copy them and then change their layout. */
+#include "runtime/kernels/portable/indices.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/spans.h"
 #include "runtime/kernels/portable/spatial_view.h"
@@ -9,41 +10,36 @@
 #include <string.h>
 
 typedef struct gather_state {
-    int64_t outer, extent, indices;
-    size_t bytes; /* of one entry */
-    bool wide;    /* indices of 64 bits */
-    bool turned;  /* rows of an image, whose channels become innermost */
+    int64_t outer;
+    rt_indices indices; /* without data */
+    size_t bytes;       /* of one entry */
+    bool turned;        /* rows of an image, whose channels become innermost */
 } gather_state;
 
 typedef struct gather_context {
     const gather_state *state;
-    const void *indices;
+    rt_indices indices;
     char *to;
     const char *from;
 } gather_context;
 
-static inline int64_t index_at(const gather_state *state, const void *indices, int64_t i) {
-    int64_t index = state->wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
-    return index < 0 ? index + state->extent : index;
-}
-
 /* Tasks `begin` to `end`: which entry each of them copies is counted on, as divisions take longer than short copies. */
 #define GATHER(size, COPY)                                                                                   \
     do {                                                                                                     \
-        int64_t i = begin % state->indices;                                                                  \
-        const char *from = context->from + (size_t)(begin / state->indices * state->extent) * (size);        \
+        int64_t i = begin % indices.count;                                                                   \
+        const char *from = context->from + (size_t)(begin / indices.count * indices.extent) * (size);        \
         for (int64_t task = begin; task < end; task++, to += (size)) {                                       \
-            COPY(to, from + (size_t)index_at(state, indices, i) * (size), size);                             \
-            if (++i < state->indices) continue;                                                              \
+            COPY(to, from + (size_t)rt_index_at(&indices, i) * (size), size);                                \
+            if (++i < indices.count) continue;                                                               \
             i = 0;                                                                                           \
-            from += (size_t)state->extent * (size);                                                          \
+            from += (size_t)indices.extent * (size);                                                         \
         }                                                                                                    \
     } while (0)
 
 #ifdef RT_SPANS
 RT_SPANS static void run_short(const gather_context *context, int64_t begin, int64_t end, char *to) {
     const gather_state *state = context->state;
-    const void *indices = context->indices;
+    const rt_indices indices = context->indices;
     GATHER(state->bytes, rt_copy_span);
 }
 #endif
@@ -52,7 +48,7 @@ RT_SPANS static void run_short(const gather_context *context, int64_t begin, int
 static void run_tasks(void *user, int64_t begin, int64_t end) {
     const gather_context *context = user;
     const gather_state *state = context->state;
-    const void *indices = context->indices;
+    const rt_indices indices = context->indices;
     char *to = context->to + (size_t)begin * state->bytes;
 #ifdef RT_SPANS
     if (rt_spans_are_short(state->bytes)) {
@@ -86,31 +82,26 @@ static void turn_rows(void *user, int64_t begin, int64_t end) {
     const uint32_t *from = (const uint32_t *)(const void *)context->from;
     uint32_t *to = (uint32_t *)(void *)context->to;
     for (int64_t i = begin; i < end; i++)
-        rt_turn_words(from + index_at(state, context->indices, i) * row, state->extent * row, channels, row,
-                      to + i * row * channels, channels);
+        rt_turn_words(from + rt_index_at(&context->indices, i) * row, context->indices.extent * row, channels,
+                      row, to + i * row * channels, channels);
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     (void)scratch;
     const gather_state *state = prepared->state;
-    const void *indices = inputs[1].data;
-    for (int64_t i = 0; i < state->indices; i++) {
-        int64_t index = index_at(state, indices, i);
-        if (index >= 0 && index < state->extent) continue;
-        int64_t value = state->wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
-        return base_fail(report, BASE_INVALID, "index %lld is outside of [%lld, %lld)", (long long)value,
-                         -(long long)state->extent, (long long)state->extent);
-    }
-    gather_context context = {state, indices, outputs[0].data, inputs[0].data};
+    gather_context context = {state, state->indices, outputs[0].data, inputs[0].data};
+    context.indices.data = inputs[1].data;
+    const base_status status = rt_indices_check(&context.indices, report);
+    if (status != BASE_OK) return status;
     if (state->bytes == 0 || state->outer == 0) return BASE_OK;
     if (state->turned) {
-        rt_parallel(prepared->threads, state->indices, state->outer * (int64_t)(state->bytes / 2) + 2,
+        rt_parallel(prepared->threads, state->indices.count, state->outer * (int64_t)(state->bytes / 2) + 2,
                     turn_rows, &context);
         return BASE_OK;
     }
-    rt_parallel(prepared->threads, state->outer * state->indices, (int64_t)(state->bytes / 4) + 2, run_tasks,
-                &context);
+    rt_parallel(prepared->threads, state->outer * state->indices.count, (int64_t)(state->bytes / 4) + 2,
+                run_tasks, &context);
     return BASE_OK;
 }
 
@@ -146,11 +137,11 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     state->bytes = op_dtype_bytes(from->dtype);
     for (int32_t i = 0; i < from->shape.rank; i++) {
         if (i < axis) state->outer *= from->shape.dims[i];
-        else if (i == axis) state->extent = from->shape.dims[i];
+        else if (i == axis) state->indices.extent = from->shape.dims[i];
         else state->bytes *= (size_t)from->shape.dims[i];
     }
-    op_shape_elements(&call->inputs[1].type.shape, &state->indices);
-    state->wide = call->inputs[1].type.dtype == OP_INT64;
+    op_shape_elements(&call->inputs[1].type.shape, &state->indices.count);
+    state->indices.wide = call->inputs[1].type.dtype == OP_INT64;
     prepared->state = state;
     prepared->run = run;
     return BASE_OK;

@@ -664,10 +664,10 @@ static float *taken(char **scratch, size_t bytes) {
     return at;
 }
 
-static const float *widened(const bits_state *s, char **scratch, size_t bytes, const void *from) {
-    if (s->dtype == OP_FLOAT || !from) return from;
+const float *rt_matmul_bits_widen(op_dtype dtype, char **scratch, size_t bytes, const void *from) {
+    if (dtype == OP_FLOAT || !from) return from;
     float *to = taken(scratch, bytes);
-    rt_half_load(s->dtype, to, from, (int64_t)(bytes / sizeof *to));
+    rt_half_load(dtype, to, from, (int64_t)(bytes / sizeof *to));
     return to;
 }
 
@@ -689,11 +689,11 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     bits_context c = {.state = s, .weights = inputs[1].data, .y = outputs[0].data};
     c.split = taken(&at, s->split_bytes);
     c.sums = taken(&at, s->sum_bytes);
-    c.x = widened(s, &at, s->x_bytes, inputs[0].data);
-    c.scales = widened(s, &at, s->scale_bytes, inputs[2].data);
-    if (s->zeros_real) c.real_zeros = widened(s, &at, s->scale_bytes, inputs[3].data);
+    c.x = rt_matmul_bits_widen(s->dtype, &at, s->x_bytes, inputs[0].data);
+    c.scales = rt_matmul_bits_widen(s->dtype, &at, s->scale_bytes, inputs[2].data);
+    if (s->zeros_real) c.real_zeros = rt_matmul_bits_widen(s->dtype, &at, s->scale_bytes, inputs[3].data);
     if (s->zeros_packed) c.zeros = inputs[3].data;
-    if (s->bias) c.bias = widened(s, &at, s->bias_bytes, inputs[5].data);
+    if (s->bias) c.bias = rt_matmul_bits_widen(s->dtype, &at, s->bias_bytes, inputs[5].data);
     if (s->dtype != OP_FLOAT) c.y = taken(&at, s->y_bytes);
     if (s->grouped) c.groups = inputs[4].data;
     if (s->grouped && check_groups(&c, report) != BASE_OK) return BASE_INVALID;
@@ -751,8 +751,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     return rt_accepts_row_major(call);
 }
 
-/* The bytes of a * b floats, added to *total too. */
-static bool add_floats(int64_t a, int64_t b, size_t *bytes, size_t *total) {
+bool rt_matmul_bits_add(int64_t a, int64_t b, size_t *bytes, size_t *total) {
     size_t count;
     return base_size_multiply((size_t)a, (size_t)b, &count) &&
            base_size_multiply(count, sizeof(float), bytes) && base_size_add(*total, *bytes, total);
@@ -763,13 +762,13 @@ static bool add_rows(bits_state *s, bool few, size_t *total) {
     const int64_t many = s->rows < MANY_ROWS ? (s->rows + RT_PANEL - 1) / RT_PANEL * RT_PANEL : MANY_ROWS,
                   numbers = s->rows < s->numbered ? s->rows : s->numbered;
     size_t unused = 0, bytes;
-    if (!add_floats(few ? s->rows : many, few ? s->split_row : s->padded, &s->split_bytes, &unused) ||
+    if (!rt_matmul_bits_add(few ? s->rows : many, few ? s->split_row : s->padded, &s->split_bytes, &unused) ||
         !rt_digit_rows_bytes(&s->numbers, numbers, &bytes) || !base_size_add(bytes, RT_ALIGNMENT, &unused))
         return false;
     if (bytes > s->split_bytes && numbers >= FEWEST_NUMBERED)
         s->split_bytes = (bytes + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
     return base_size_add(*total, s->split_bytes, total) &&
-           (!few || add_floats(s->rows, s->blocks, &s->sum_bytes, total));
+           (!few || rt_matmul_bits_add(s->rows, s->blocks, &s->sum_bytes, total));
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
@@ -809,11 +808,11 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     choose_dots(s, environment->portable_only, environment->constant_bytes);
     bool fits = add_rows(s, few, total);
     if (s->dtype != OP_FLOAT) {
-        fits = fits && add_floats(s->rows, s->depth, &s->x_bytes, total) &&
-               add_floats(s->columns, s->blocks, &s->scale_bytes, total) &&
-               (!s->zeros_real || add_floats(s->columns, s->blocks, &unused, total)) &&
-               (!s->bias || add_floats(s->columns, 1, &s->bias_bytes, total)) &&
-               add_floats(s->rows, s->columns, &s->y_bytes, total);
+        fits = fits && rt_matmul_bits_add(s->rows, s->depth, &s->x_bytes, total) &&
+               rt_matmul_bits_add(s->columns, s->blocks, &s->scale_bytes, total) &&
+               (!s->zeros_real || rt_matmul_bits_add(s->columns, s->blocks, &unused, total)) &&
+               (!s->bias || rt_matmul_bits_add(s->columns, 1, &s->bias_bytes, total)) &&
+               rt_matmul_bits_add(s->rows, s->columns, &s->y_bytes, total);
     }
     return fits ? BASE_OK : base_fail_memory(report);
 }

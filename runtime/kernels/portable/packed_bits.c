@@ -169,14 +169,6 @@ static void multiply(void *context, int64_t begin, int64_t end) {
     if (count) rt_bit_panels_rows(panels, rows, count, j->panels, j->bias, begin, end);
 }
 
-static const float *widened(const bits_product *product, char **scratch, size_t bytes, const void *from) {
-    if (product->dtype == OP_FLOAT || !from) return from;
-    float *to = (float *)(void *)*scratch;
-    *scratch += bytes;
-    rt_half_load(product->dtype, to, from, (int64_t)(bytes / sizeof *to));
-    return to;
-}
-
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     const bits_product *product = prepared->state;
@@ -184,8 +176,9 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     char *at = (char *)scratch + product->split_bytes;
     bits_job j = {.product = product, .split = scratch, .panels = inputs[CODES].data, .y = outputs[0].data};
     (void)report;
-    j.x = widened(product, &at, product->x_bytes, inputs[0].data);
-    j.bias = widened(product, &at, product->bias_bytes, product->bias ? inputs[BIAS].data : NULL);
+    j.x = rt_matmul_bits_widen(product->dtype, &at, product->x_bytes, inputs[0].data);
+    j.bias = rt_matmul_bits_widen(product->dtype, &at, product->bias_bytes,
+                                  product->bias ? inputs[BIAS].data : NULL);
     if (product->dtype != OP_FLOAT) j.y = (float *)(void *)at;
     for (j.row = 0; j.row < product->rows; j.row += MOST_ROWS) {
         j.count = product->rows - j.row < MOST_ROWS ? product->rows - j.row : MOST_ROWS;
@@ -196,12 +189,6 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     if (product->dtype != OP_FLOAT)
         rt_half_store(product->dtype, outputs[0].data, j.y, product->rows * panels->columns);
     return BASE_OK;
-}
-
-/* The bytes of a * b floats, added to *total too. */
-static bool add_floats(int64_t a, int64_t b, size_t *bytes, size_t *total) {
-    return base_size_multiply((size_t)a, (size_t)b, bytes) &&
-           base_size_multiply(*bytes, sizeof(float), bytes) && base_size_add(*total, *bytes, total);
 }
 
 /* Never more for fewer rows, as plans that are for up to so many have what most of them take. */
@@ -217,9 +204,9 @@ static bool lay_out_scratch(bits_product *product, size_t *total) {
         return false;
     *total = product->split_bytes;
     if (product->dtype == OP_FLOAT) return true;
-    return add_floats(rows, panels->depth, &product->x_bytes, total) &&
-           (!product->bias || add_floats(panels->columns, 1, &product->bias_bytes, total)) &&
-           add_floats(rows, panels->columns, &product->y_bytes, total);
+    return rt_matmul_bits_add(rows, panels->depth, &product->x_bytes, total) &&
+           (!product->bias || rt_matmul_bits_add(panels->columns, 1, &product->bias_bytes, total)) &&
+           rt_matmul_bits_add(rows, panels->columns, &product->y_bytes, total);
 }
 
 /* For the number of rows that is known now. */
