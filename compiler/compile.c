@@ -133,6 +133,7 @@ static pass_options options_of_passes(const ouro_compile_options *options) {
         .weight_type = find_weights(options->weights)->type,
         .state_type = find_weights(options->state_type)->type,
         .exact_arithmetic = options->exact_arithmetic,
+        .whole_batch = options->whole_batch,
         .free_bands = !options->no_bands,
         .environment = {.threads = options->threads ? options->threads : 1,
                         .portable_only = options->portable},

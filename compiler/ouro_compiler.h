@@ -75,6 +75,8 @@ typedef struct ouro_compile_options {
     bool exact_arithmetic;
     /* Without `arena_limit`: no bands of rows, even where they would take less time and less memory. */
     bool no_bands;
+    /* Samples of an open batch run together, even where one after another would take no longer; the arena then grows with their number. */
+    bool whole_batch;
     /* Kernels are measured on this machine, and chosen by what they take. `times_path`, which may be NULL, is a file of such
      * times: read where it is there, and written with those that were measured. What it has is not measured, so that
      * compiling again gives the same plan; without `tune` nothing is. */

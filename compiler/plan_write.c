@@ -432,10 +432,11 @@ static bool write_graph(module_writer *w, uint32_t number, uint64_t *node) {
     return true;
 }
 
-static bool write_interface(module_writer *w, plan_part part, const char *name, uint32_t id) {
+static bool write_interface(module_writer *w, plan_part part, const char *name, uint32_t id, bool is_sample) {
     plan_interface *to = plan_write_records(&w->out, part, 1);
     if (!to) return false;
     to->tensor = id;
+    to->sample = is_sample;
     return write_name(w, name, &to->name);
 }
 
@@ -482,11 +483,12 @@ static bool write_module(module_writer *w) {
     }
     for (uint32_t i = states; i < main_graph->parameter_count; i++) {
         const ir_value *value = main_graph->parameters[i];
-        if (!write_interface(w, PLAN_INPUTS, value->name, id_of(w, value))) return false;
+        if (!write_interface(w, PLAN_INPUTS, value->name, id_of(w, value), value->is_sample)) return false;
     }
     for (uint32_t i = states; i < main_graph->result_count; i++) {
         const ir_value *value = main_graph->results[i]->value;
-        if (!write_interface(w, PLAN_OUTPUTS, ir_graph_result_name(main_graph, i), id_of(w, value)))
+        if (!write_interface(w, PLAN_OUTPUTS, ir_graph_result_name(main_graph, i), id_of(w, value),
+                             module->batch != 0))
             return false;
     }
     return true;
@@ -500,6 +502,7 @@ static base_status write_file(module_writer *w, const pass_options *options, voi
     plan_header header = {.threads = (uint32_t)options->environment.threads,
                           .contracts = !options->environment.portable_only,
                           .optimal = memory->optimal,
+                          .batch = (uint64_t)-w->module->batch,
                           .arena_bytes = memory->arena_bytes,
                           .lower_bound_bytes = memory->lower_bound_bytes,
                           .sum_bytes = memory->sum_bytes,

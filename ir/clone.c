@@ -18,6 +18,7 @@ static bool clone_symbols(const cloner *c) {
         c->to->symbols[i].bound = symbol->bound;
         c->to->symbols[i].unnamed = symbol->unnamed;
     }
+    c->to->batch = c->from->batch;
     return true;
 }
 
@@ -75,6 +76,7 @@ static ir_graph *clone_graph(const cloner *c, const ir_graph *graph) {
         const ir_value *parameter = graph->parameters[i];
         ir_value *value = ir_graph_add_parameter(made, parameter->name, &parameter->type);
         fine = value != NULL;
+        if (fine) value->is_sample = parameter->is_sample;
         if (fine) note(c, parameter, value);
     }
     for (const ir_node *node = graph->first; node && fine; node = node->next)

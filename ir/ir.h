@@ -82,6 +82,7 @@ struct ir_value {
     ir_constant *constant;   /* IR_CONSTANT */
     ir_use *uses;            /* first of the list */
     const int64_t *symbolic; /* known integer values, see op_tensor.symbolic; set by shape inference */
+    bool is_sample;          /* of a parameter of main: one sample of the batch (ir_module.batch) */
 };
 
 struct ir_node {
@@ -147,6 +148,9 @@ struct ir_module {
     size_t value_capacity, node_capacity, graph_capacity;
     ir_symbol *symbols; /* symbol k (dimension -k) is symbols[k]; [0] is unused */
     size_t symbol_count, symbol_capacity;
+    /* Not 0: main computes one sample, and a run repeats it for each along this symbolic dimension. It is the first one of those of the
+     * model's inputs whose parameters are samples, and of all outputs, where main has 1. There are no states then. */
+    int64_t batch;
     base_map names;        /* value names in use */
     base_map name_numbers; /* the last number that was appended to a name to make it unique */
     base_map symbol_names, symbol_expressions; /* the number of each symbol */

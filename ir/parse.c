@@ -601,6 +601,7 @@ static bool parse_parameters(parser *p, ir_graph *graph) {
         ir_value *value = ir_graph_add_parameter(graph, defined.name, &defined.type);
         if (!value) return FAIL_MEMORY(p);
         value->symbolic = defined.symbolic;
+        value->is_sample = p->module->batch && p->depth == 0 && accept_word(p, "sample");
     }
     return expect_sign(p, ')');
 }
@@ -690,6 +691,17 @@ static bool parse_symbol(parser *p) {
     return base_map_put(&p->computed, name, dim) || FAIL_MEMORY(p);
 }
 
+/* batch N */
+static bool parse_batch(parser *p) {
+    const size_t place = p->lexer.token.start;
+    int64_t dim;
+    if (!parse_dim(p, &dim)) return false;
+    if (dim >= 0 || dim == OP_DIM_UNKNOWN || p->module->batch)
+        return ir_lex_fail(&p->lexer, place, "expected one batch, which is a symbol");
+    p->module->batch = dim;
+    return true;
+}
+
 /* constant %name: type = data */
 static bool parse_constant(parser *p) {
     definition defined;
@@ -721,10 +733,12 @@ static bool parse_module(parser *p, const base_allocator *allocator) {
     while (!ir_lex_is_word(&p->lexer, "graph")) {
         if (accept_word(p, "symbol")) {
             if (!parse_symbol(p)) return false;
+        } else if (accept_word(p, "batch")) {
+            if (!parse_batch(p)) return false;
         } else if (accept_word(p, "constant")) {
             if (!parse_constant(p)) return false;
         } else {
-            return FAIL(p, "expected \"symbol\", \"constant\" or \"graph\"");
+            return FAIL(p, "expected \"symbol\", \"batch\", \"constant\" or \"graph\"");
         }
     }
     if (!parse_graph(p, NULL) || !expect_sign(p, '}')) return false;

@@ -390,6 +390,7 @@ static void print_graph(printer *p, const ir_graph *graph, int depth) {
     for (uint32_t i = 0; i < graph->parameter_count; i++) {
         if (i) fputs(", ", file);
         print_definition(p, graph->parameters[i]);
+        if (graph->parameters[i]->is_sample) fputs(" sample", file);
     }
     fputc(')', file);
     /* Nodes mostly come from one place of the model: it is said once. */
@@ -435,6 +436,12 @@ bool ir_print(const ir_module *module, const ir_print_options *options, FILE *fi
         }
         if (symbol->unnamed) fputs(" unnamed", file);
         if (symbol->bound) fprintf(file, " most %" PRId64, symbol->bound);
+        fputc('\n', file);
+    }
+    if (module->batch) {
+        indent(p, 1);
+        fputs("batch ", file);
+        print_dim(p, module->batch);
         fputc('\n', file);
     }
     for (size_t i = 1; i < module->value_count; i++) {

@@ -13,6 +13,8 @@
  *   infer-folded         graph/infer_shapes.c          shapes that follow from these
  *   fold-inferred        graph/fold_constants.c        what follows from these shapes
  *   check-states         loops/check_states.c          what is kept from run to run has one type
+ *   split-batch          graph/split_batch.c           a model of which only the batch is open becomes that of one sample
+ *   fold-sample          graph/split_batch.c           what followed from the size of the batch is a constant
  *   stack-sequences      loops/stack_sequences.c       what a loop appends to a sequence is stacked
  *   stack-old-states     loops/stack_old_states.c      where a loop stacks the old state, the next one is made in the next slot
  *   drop-unread          graph/drop_unread.c           what loops and branches carry and hand out for nobody goes
@@ -76,6 +78,7 @@
     FACT(SHAPES, "shapes that follow from constants are known")                                              \
     FACT(FOLDED, "what follows from shapes is a constant")                                                   \
     FACT(STATES, "states have one type")                                                                     \
+    FACT(BATCH, "samples of an open batch run one after another, where that takes no longer")                \
     FACT(SEQUENCES, "what loops append to sequences is stacked")                                             \
     FACT(OLD_STATES, "old states that are stacked are those that a loop makes, one place on")                \
     FACT(READ, "what loops and branches hand out is read")                                                   \

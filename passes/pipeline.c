@@ -24,6 +24,8 @@ static const pass_row rows[] = {
     {"infer-folded",        pass_infer_shapes,        PASS_CONSTANTS,                                    0,            PASS_TYPES | PASS_SHAPES},
     {"fold-inferred",       pass_fold_constants,      PASS_TYPES | PASS_SHAPES,                          PASS_LIVE,    PASS_FOLDED},
     {"check-states",        pass_check_states,        PASS_TYPES | PASS_SHAPES,                          0,            PASS_STATES},
+    {"split-batch",         pass_split_batch,         PASS_TYPES | PASS_FOLDED | PASS_STATES,            PASS_LIVE | PASS_FOLDED, PASS_TYPES | PASS_BATCH},
+    {"fold-sample",         pass_fold_sample,         PASS_TYPES | PASS_BATCH,                           PASS_LIVE,    PASS_FOLDED},
     {"stack-sequences",     pass_stack_sequences,     PASS_TYPES | PASS_FOLDED,                          PASS_LIVE,    PASS_SEQUENCES},
     {"stack-old-states",    pass_stack_old_states,    PASS_TYPES | PASS_FOLDED | PASS_SEQUENCES,         PASS_LIVE,    PASS_OLD_STATES},
     {"drop-unread",         pass_drop_unread,         PASS_TYPES | PASS_FOLDED | PASS_OLD_STATES,        PASS_LIVE,    PASS_READ},

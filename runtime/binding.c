@@ -20,7 +20,8 @@ bool rt_binding_own(ouro_session *session, rt_binding *binding) {
     binding->own = rt_take(&session->memory.source, bytes);
     if (!binding->own) return false;
     session->memory.output_bytes += bytes;
-    binding->data = binding->own;
+    binding->own_bytes = bytes;
+    binding->data = binding->whole = binding->own;
     return true;
 }
 
@@ -28,7 +29,18 @@ static void give_own(ouro_session *session, rt_binding *binding) {
     if (!binding->own) return;
     rt_give(&session->memory.source, binding->own);
     binding->own = NULL;
-    session->memory.output_bytes -= (size_t)session->of->tensors[binding->tensor].bytes;
+    session->memory.output_bytes -= binding->own_bytes;
+}
+
+bool rt_binding_grow(ouro_session *session, rt_binding *binding, size_t bytes) {
+    void *own = rt_take(&session->memory.source, bytes);
+    if (!own) return false;
+    give_own(session, binding);
+    binding->own = binding->whole = own;
+    binding->own_bytes = binding->bytes = bytes;
+    session->memory.output_bytes += bytes;
+    rt_binding_point(session, binding, own);
+    return true;
 }
 
 ouro_status rt_binding_fail(const ouro_session *session, ouro_error *error, base_status status,
@@ -57,7 +69,7 @@ static bool fits(const op_shape *declared, const op_shape *given) {
 static ouro_status bind_input(ouro_session *session, rt_binding *binding, const char *name, const void *data,
                               size_t bytes, int32_t rank, const int64_t *dims, ouro_error *error) {
     op_type type;
-    plan_tensor_type(session->of, binding->tensor, &type);
+    plan_interface_type(session->of, &session->of->inputs[binding - session->bound.inputs], &type);
     char declared[256], given[256];
     plan_type_print(session->of, &type, declared, sizeof declared);
     if (type.kind != OP_KIND_TENSOR) {
@@ -98,6 +110,8 @@ static ouro_status bind_input(ouro_session *session, rt_binding *binding, const 
         op_tensor *tensor = &session->run.tensors[binding->tensor];
         *tensor = (op_tensor){.type = actual, .bytes = needed, .data = (void *)(uintptr_t)data};
     }
+    binding->whole = (void *)(uintptr_t)data;
+    if (binding->is_sample) binding->samples = actual.shape.dims[0];
     rt_binding_point(session, binding, (void *)(uintptr_t)data);
     return OURO_OK;
 }
@@ -140,7 +154,7 @@ static ouro_status bind_output(ouro_session *session, size_t index, void *data, 
         return rt_binding_fail(session, error, BASE_USAGE,
                                "output '%s' is given memory that is not aligned to its elements", name);
     }
-    if (data && !binding->dynamic && bytes < tensor->bytes) {
+    if (data && !binding->dynamic && !binding->is_sample && bytes < tensor->bytes) {
         return rt_binding_fail(session, error, BASE_USAGE,
                                "output '%s' is given %zu bytes, it needs %" PRIu64, name, bytes,
                                tensor->bytes);
@@ -150,8 +164,9 @@ static ouro_status bind_output(ouro_session *session, size_t index, void *data, 
                                "out of memory: output '%s' needs %" PRIu64 " bytes", name, tensor->bytes);
     session->run.ran = false; /* what the last run made is not where one would look now */
     binding->bound = data != NULL;
-    binding->bytes = data ? bytes : (size_t)tensor->bytes;
-    rt_binding_point(session, binding, data ? data : binding->own);
+    binding->bytes = data ? bytes : binding->dynamic ? (size_t)tensor->bytes : binding->own_bytes;
+    binding->whole = data ? data : binding->own;
+    rt_binding_point(session, binding, binding->whole);
     if (data) give_own(session, binding);
     return OURO_OK;
 }
@@ -166,26 +181,51 @@ ouro_status rt_binding_expect_output(const ouro_session *session, size_t index, 
     return OURO_OK;
 }
 
+op_tensor rt_binding_result(const ouro_session *session, const rt_binding *binding) {
+    op_tensor result = binding->dynamic ? binding->result : session->run.tensors[binding->tensor];
+    if (!binding->dynamic) result.data = binding->data;
+    if (binding->is_sample) {
+        result.type.shape.dims[0] = session->run.samples;
+        result.bytes *= (size_t)session->run.samples;
+    }
+    return result;
+}
+
 ouro_status ouro_session_output(const ouro_session *session, size_t index, ouro_tensor_info *info,
                                 const void **data, ouro_error *error) {
     const plan *of = session->of;
     const ouro_status status = rt_binding_expect_output(session, index, error);
     if (status != OURO_OK) return status;
-    const rt_binding *binding = &session->bound.outputs[index];
-    const op_tensor *result = binding->dynamic ? &binding->result : &session->run.tensors[binding->tensor];
-    if (result->type.kind != OP_KIND_TENSOR)
+    const op_tensor result = rt_binding_result(session, &session->bound.outputs[index]);
+    if (result.type.kind != OP_KIND_TENSOR)
         return rt_binding_fail(session, error, BASE_USAGE, "output '%s' is no tensor: it is read as a value",
                                of->texts + of->outputs[index].name);
     *info = (ouro_tensor_info){.name = of->texts + of->outputs[index].name,
-                               .dtype = (ouro_dtype)result->type.dtype,
-                               .rank = result->type.shape.rank,
-                               .bytes = result->bytes};
-    for (int32_t d = 0; d < result->type.shape.rank; d++) info->dims[d] = result->type.shape.dims[d];
-    *data = binding->dynamic ? result->data : binding->data;
+                               .dtype = (ouro_dtype)result.type.dtype,
+                               .rank = result.type.shape.rank,
+                               .bytes = result.bytes};
+    for (int32_t d = 0; d < result.type.shape.rank; d++) info->dims[d] = result.type.shape.dims[d];
+    *data = result.data;
     return OURO_OK;
 }
 
 /* ---- around a run -------------------------------------------------------------------------------------- */
+
+base_status rt_binding_differ(const plan *of, const plan_interface *a, const plan_interface *b,
+                              int64_t symbol, int64_t first, int64_t second, base_report *report) {
+    return base_fail(
+        report, BASE_INVALID,
+        "inputs '%s' and '%s' have different extents for dimension '%s': %" PRId64 " and %" PRId64,
+        of->texts + a->name, of->texts + b->name, of->texts + of->symbols[symbol], first, second);
+}
+
+base_status rt_binding_exceeds(const plan *of, const plan_interface *input, uint64_t symbol, int64_t extent,
+                               base_report *report) {
+    return base_fail(report, BASE_INVALID,
+                     "input '%s': dimension '%s' is %" PRId64 ", the plan was made for at most %" PRId64
+                     " (--max)",
+                     of->texts + input->name, of->texts + of->symbols[symbol], extent, of->bounds[symbol]);
+}
 
 /* Equal symbols are equal extents. */
 static base_status check_symbols(const ouro_session *session, base_report *report) {
@@ -206,12 +246,8 @@ static base_status check_symbols(const ouro_session *session, base_report *repor
                     int64_t a = session->run.tensors[binding->tensor].type.shape.dims[d];
                     int64_t b = session->run.tensors[session->bound.inputs[k].tensor].type.shape.dims[e];
                     if (other.shape.dims[e] != type.shape.dims[d] || a == b) continue;
-                    return base_fail(
-                        report, BASE_INVALID,
-                        "inputs '%s' and '%s' have different extents for dimension '%s': %" PRId64
-                        " and %" PRId64,
-                        of->texts + of->inputs[k].name, of->texts + of->inputs[i].name,
-                        of->texts + of->symbols[-type.shape.dims[d]], b, a);
+                    return rt_binding_differ(of, &of->inputs[k], &of->inputs[i], -type.shape.dims[d], b, a,
+                                             report);
                 }
             }
         }
@@ -232,11 +268,7 @@ static base_status check_bounds(const ouro_session *session, base_report *report
             const int64_t dim = declared.shape.dims[d],
                           bound = dim < 0 && dim != OP_DIM_UNKNOWN ? of->bounds[-dim] : 0;
             if (!bound || given->dims[d] <= bound) continue;
-            return base_fail(report, BASE_INVALID,
-                             "input '%s': dimension '%s' is %" PRId64
-                             ", the plan was made for at most %" PRId64 " (--max)",
-                             of->texts + of->inputs[i].name, of->texts + of->symbols[-dim], given->dims[d],
-                             bound);
+            return rt_binding_exceeds(of, &of->inputs[i], (uint64_t)-dim, given->dims[d], report);
         }
     }
     return BASE_OK;

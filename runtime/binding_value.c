@@ -147,8 +147,7 @@ ouro_status ouro_session_output_value(ouro_session *session, size_t index, ouro_
     const ouro_status status = rt_binding_expect_output(session, index, error);
     if (status != OURO_OK) return status;
     rt_binding *binding = &session->bound.outputs[index];
-    op_tensor result = binding->dynamic ? binding->result : session->run.tensors[binding->tensor];
-    if (!binding->dynamic) result.data = binding->data;
+    const op_tensor result = rt_binding_result(session, binding);
     base_arena_free(&binding->lists);
     if (make_value(&binding->lists, &result, value)) return OURO_OK;
     return rt_binding_fail(session, error, BASE_SYSTEM_ERROR, "out of memory");

@@ -125,6 +125,11 @@ static base_status execute_observed(ouro_session *session, uint32_t number) {
     return BASE_OK;
 }
 
+void rt_executions_reset(ouro_session *session) {
+    memset(session->run.executions, 0,
+           (size_t)session->of->header->graphs.count * sizeof *session->run.executions);
+}
+
 base_status rt_execute(ouro_session *session, uint32_t graph) {
     ++session->run.executions[graph];
     if (session->observers) return execute_observed(session, graph);

@@ -282,9 +282,14 @@ typedef struct rt_binding {
     uint32_t patches; /* the first; PLAN_ABSENT: none */
     bool bound;
     bool dynamic; /* extents are not known before the run */
-    void *data;   /* what is bound, else the session's own (outputs that are not dynamic) */
-    size_t bytes;
+    bool is_sample; /* one of a batch (samples.c) */
+    void *
+        data; /* what is bound, else the session's own (outputs that are not dynamic); of a batch, the sample's while it runs */
+    size_t bytes; /* of an output: of that memory */
     void *own;
+    size_t own_bytes;
+    void *whole;      /* of a batch: the data of all samples */
+    int64_t samples;  /* of a batch, of an input: how many are bound */
     op_tensor result; /* dynamic outputs, after a run */
     rt_buffer *held;  /* what result lies in, where it is not bound */
     base_arena lists; /* rt_elements of an input, ouro_values of an output */
@@ -422,6 +427,7 @@ typedef struct rt_run {
     unsigned char **multiview_data; /* by multi-view: where it is now */
     rt_step_loop *innermost;        /* of the loops that run; NULL: none does */
     int64_t iteration;              /* of that loop */
+    int64_t samples;                /* that the run repeats the plan for; 1 where it has no batch */
     uint64_t *executions;           /* by graph: how often it has been executed: rt_environment */
     int64_t *remaining; /* by graph, of a loop's body: iterations that may still come after this one */
     base_arena texts;   /* characters that it made */
@@ -458,6 +464,8 @@ struct rt_observer {
     /* A node is done, also one without a step; its outputs are there, and what dies has not been released. */
     base_status (*step)(rt_observer *observer, ouro_session *session, const rt_trace_event *event);
     base_status (*control)(rt_observer *observer, ouro_session *session, const rt_control_event *event);
+    /* A sample of a batch begins; inputs and outputs are its. NULL: nobody needs to know. */
+    void (*sample)(rt_observer *observer, ouro_session *session);
 };
 
 typedef struct rt_trace {
@@ -573,6 +581,16 @@ ouro_status rt_binding_tensor(ouro_session *session, size_t index, const ouro_va
 void rt_binding_point(ouro_session *session, rt_binding *binding, void *data);
 /* An output has memory of the session, where it has none, and its extents are known. False when memory runs out. */
 bool rt_binding_own(ouro_session *session, rt_binding *binding);
+/* The value of an output after a run. */
+op_tensor rt_binding_result(const ouro_session *session, const rt_binding *binding);
+/* So many bytes of the session's own for an output that is not bound, in place of what it has. False when memory runs out: it has what it
+ * had. */
+bool rt_binding_grow(ouro_session *session, rt_binding *binding, size_t bytes);
+/* Two inputs have different extents, `first` and `second`, for one symbol; one is more than the plan was made for. */
+base_status rt_binding_differ(const plan *of, const plan_interface *a, const plan_interface *b,
+                              int64_t symbol, int64_t first, int64_t second, base_report *report);
+base_status rt_binding_exceeds(const plan *of, const plan_interface *input, uint64_t symbol, int64_t extent,
+                               base_report *report);
 /* Equal symbols are equal extents in all inputs, and none is more than the plan was made for. */
 base_status rt_binding_check(const ouro_session *session, base_report *report);
 /* The extent that a symbol has in this run, as the inputs tell; 0 where none does. */
@@ -592,10 +610,22 @@ void rt_run_end(ouro_session *session);
 void rt_observe(ouro_session *session, rt_observer *observer);
 void rt_observe_no_longer(ouro_session *session, rt_observer *observer);
 
+/* samples.c */
+/* How many samples the inputs have; 1 where the plan has no batch. BASE_INVALID: not all as many, or more than the plan is for. */
+base_status rt_samples_count(const ouro_session *session, int64_t *count, base_report *report);
+/* Sets run.samples, and gives outputs memory for all of them. */
+base_status rt_samples_before_run(ouro_session *session, base_report *report);
+/* Inputs and outputs are those of sample `number`. */
+void rt_samples_next(ouro_session *session, int64_t number);
+/* They are whole again. */
+void rt_samples_after_run(ouro_session *session);
+
 /* execute.c */
 double rt_now_seconds(void); /* of a clock that never goes back */
 /* The steps of a graph. BASE_USAGE, with session->run.stopped: it was cancelled, or took too long. */
 base_status rt_execute(ouro_session *session, uint32_t graph);
+/* As if no graph had been executed yet. */
+void rt_executions_reset(ouro_session *session);
 base_status rt_step_run(ouro_session *session, const rt_step *step);
 /* Dynamic tensors that end with the step are given back. */
 void rt_step_release(ouro_session *session, const rt_step *step);

@@ -130,7 +130,7 @@ static ouro_status describe(const plan *of, const plan_interface *items, uint64_
                             ouro_tensor_info *info) {
     if (index >= count) return OURO_USAGE;
     op_type type;
-    plan_tensor_type(of, items[index].tensor, &type);
+    plan_interface_type(of, &items[index], &type);
     *info = (ouro_tensor_info){.name = of->texts + items[index].name,
                                .kind = (ouro_kind)type.kind,
                                .element = (ouro_kind)type.element,

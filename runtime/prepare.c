@@ -7,13 +7,13 @@
 /* The input is of the extents given; what is bound to it stays bound. */
 static ouro_status set_extents(ouro_session *session, size_t index, const int64_t *dims, ouro_error *error) {
     const plan *of = session->of;
-    const rt_binding *binding = &session->bound.inputs[index];
+    rt_binding *binding = &session->bound.inputs[index];
     const char *name = of->texts + of->inputs[index].name;
     op_tensor *tensor = &session->run.tensors[binding->tensor];
     op_type declared;
     char text[256];
-    plan_tensor_type(of, binding->tensor, &declared);
-    if (!dims && (binding->bound || !binding->dynamic)) return OURO_OK;
+    plan_interface_type(of, &of->inputs[index], &declared);
+    if (!dims && (binding->bound || !(binding->dynamic || binding->is_sample))) return OURO_OK;
     plan_type_print(of, &declared, text, sizeof text);
     if (!dims || declared.kind != OP_KIND_TENSOR || declared.shape.rank < 0)
         return rt_binding_fail(session, error, BASE_USAGE, "input '%s' is %s: %s", name, text,
@@ -30,6 +30,7 @@ static ouro_status set_extents(ouro_session *session, size_t index, const int64_
     if (!op_type_bytes(&actual, &bytes))
         return rt_binding_fail(session, error, BASE_INVALID, "input '%s' is too large", name);
     if (binding->dynamic) *tensor = (op_tensor){.type = actual, .bytes = bytes};
+    if (binding->is_sample) binding->samples = dims[0];
     return OURO_OK;
 }
 
@@ -42,8 +43,9 @@ static void describe(const plan *of, size_t index, const op_type *type, ouro_ten
     info->bytes = op_type_bytes(type, &bytes) ? bytes : 0;
 }
 
-/* The outputs of a run with the dimensions that inputs and states have now. */
-static bool measure_outputs(const ouro_session *session, ouro_tensor_info *outputs, size_t *sum) {
+/* The outputs of a run with the dimensions that inputs and states have now, and so many samples. */
+static bool measure_outputs(const ouro_session *session, int64_t samples, ouro_tensor_info *outputs,
+                            size_t *sum) {
     const plan *of = session->of;
     const size_t count = (size_t)of->header->outputs.count;
     base_arena arena;
@@ -53,6 +55,7 @@ static bool measure_outputs(const ouro_session *session, ouro_tensor_info *outpu
     *sum = 0;
     for (size_t i = 0; fine && i < count; i++) {
         size_t bytes;
+        if (of->outputs[i].sample) types[i].shape.dims[0] = samples;
         if (op_type_bytes(&types[i], &bytes) && !base_size_add(*sum, bytes, sum)) *sum = SIZE_MAX;
         if (outputs) describe(of, i, &types[i], &outputs[i]);
     }
@@ -68,10 +71,12 @@ static ouro_status prepare(ouro_session *session, const ouro_span *memory, ouro_
     const ouro_span own = {0};
     base_report_context(&report, "%s", session->of->texts + session->of->header->model_name);
     *needs = (ouro_needs){.arena_bytes = (size_t)session->of->header->arena_bytes};
+    int64_t samples;
     if (rt_binding_check(session, &report) != BASE_OK ||
+        rt_samples_count(session, &samples, &report) != BASE_OK ||
         rt_states_prepare(session, !asks, &report) != BASE_OK)
         return rt_error_set(error, &report);
-    bool fine = measure_outputs(session, outputs, &needs->output_bytes) &&
+    bool fine = measure_outputs(session, samples, outputs, &needs->output_bytes) &&
                 rt_shapes_prepare(session, NULL, &needs->shape_bytes);
     needs->state_bytes = rt_states_bytes(session);
     if (fine && memory && !asks && memory->bytes < needs->shape_bytes)
@@ -91,17 +96,24 @@ ouro_status ouro_session_prepare(ouro_session *session, const int64_t *const *di
     base_arena arena;
     base_arena_init(&arena, &session->memory.source);
     op_tensor *saved = BASE_ARRAY(&arena, op_tensor, count);
-    if (!saved) status = rt_binding_fail(session, error, BASE_SYSTEM_ERROR, "out of memory");
+    int64_t *samples = BASE_ARRAY(&arena, int64_t, count);
+    if (!saved || !samples) status = rt_binding_fail(session, error, BASE_SYSTEM_ERROR, "out of memory");
     if (status == OURO_OK && memory && (uintptr_t)memory->data % RT_ALIGNMENT != 0)
         status = rt_binding_fail(session, error, BASE_USAGE, "the memory given is not aligned to %d",
                                  (int)RT_ALIGNMENT);
     if (status == OURO_OK) {
         session->run.ran = false; /* what the last run gave may have lain where the next one is planned */
-        for (size_t i = 0; i < count; i++) saved[i] = session->run.tensors[session->bound.inputs[i].tensor];
+        for (size_t i = 0; i < count; i++) {
+            saved[i] = session->run.tensors[session->bound.inputs[i].tensor];
+            samples[i] = session->bound.inputs[i].samples;
+        }
         for (size_t i = 0; i < count && status == OURO_OK; i++)
             status = set_extents(session, i, dims ? dims[i] : NULL, error);
         if (status == OURO_OK) status = prepare(session, memory, needs ? needs : &ignored, outputs, error);
-        for (size_t i = 0; i < count; i++) session->run.tensors[session->bound.inputs[i].tensor] = saved[i];
+        for (size_t i = 0; i < count; i++) {
+            session->run.tensors[session->bound.inputs[i].tensor] = saved[i];
+            session->bound.inputs[i].samples = samples[i];
+        }
     }
     base_arena_free(&arena);
     rt_session_leave(session);

@@ -24,8 +24,9 @@ base_status rt_run_begin(ouro_session *session, base_report *report) {
     run->innermost = NULL;
     run->deadline = session->run_seconds > 0 ? rt_now_seconds() + session->run_seconds : 0;
     base_arena_free(&run->texts);
-    memset(run->executions, 0, (size_t)session->of->header->graphs.count * sizeof *run->executions);
+    rt_executions_reset(session);
     base_status status = rt_binding_before_run(session, report);
+    if (status == BASE_OK) status = rt_samples_before_run(session, report);
     if (status == BASE_OK && session->code.has_dynamic) status = rt_states_before_run(session, report);
     if (status == BASE_OK) rt_shapes_before_run(session);
     return status;
@@ -39,7 +40,11 @@ void rt_run_end(ouro_session *session) {
 base_status rt_run_once(ouro_session *session) {
     base_report *report = &session->run.report;
     base_status status = rt_run_begin(session, report);
-    if (status == BASE_OK) status = rt_execute(session, 0);
+    for (int64_t n = 0; status == BASE_OK && n < session->run.samples; n++) {
+        rt_samples_next(session, n);
+        status = rt_execute(session, 0);
+    }
+    rt_samples_after_run(session);
     if (status == BASE_OK) status = rt_binding_after_run(session, report);
     if (status == BASE_OK) status = rt_states_advance(session, report);
     rt_run_end(session);

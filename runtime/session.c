@@ -42,6 +42,8 @@ static base_status make_bindings(ouro_session *session, base_report *report) {
         binding->patches = PLAN_ABSENT;
         base_arena_init(&binding->lists, &session->memory.source);
         binding->dynamic = rt_is_dynamic(of, binding->tensor);
+        binding->is_sample = (i < inputs ? of->inputs[i] : of->outputs[i - inputs]).sample;
+        binding->samples = 1;
         binding->bytes = (size_t)of->tensors[binding->tensor].bytes;
         if (i >= inputs && !rt_binding_own(session, binding)) return base_fail_memory(report);
     }

@@ -71,6 +71,13 @@ static void bind_inputs(ouro_session *shadow, const ouro_session *session) {
     }
 }
 
+/* The next sample, of the shadow too. */
+static void follow_sample(rt_observer *observer, ouro_session *session) {
+    ouro_session *shadow = ((shadow_execution *)observer)->shadow;
+    bind_inputs(shadow, session);
+    rt_executions_reset(shadow);
+}
+
 base_status rt_session_check(ouro_session *session, base_report *report) {
     const base_allocator *source = &session->memory.source;
     const ouro_allocator memory = {source->allocate, source->release, source->user};
@@ -82,7 +89,8 @@ base_status rt_session_check(ouro_session *session, base_report *report) {
     rt_states_copy(session, shadow);
     status = rt_run_begin(shadow, report);
     if (status == BASE_OK) {
-        shadow_execution execution = {{.step = follow_step, .control = follow_control}, shadow};
+        shadow_execution execution = {
+            {.step = follow_step, .control = follow_control, .sample = follow_sample}, shadow};
         rt_observe(session, &execution.observer);
         status = rt_run_once(session);
         rt_observe_no_longer(session, &execution.observer);

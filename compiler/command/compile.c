@@ -18,7 +18,7 @@ typedef struct compile_arguments {
     double seconds;
     const char *tradeoff_picture;
     bool tradeoff;
-    bool portable, exact_arithmetic, no_bands, tune, quiet, verbose;
+    bool portable, exact_arithmetic, no_bands, whole_batch, tune, quiet, verbose;
 } compile_arguments;
 
 static const command_option compile_table[] = {
@@ -59,6 +59,10 @@ static const command_option compile_table[] = {
     {"--no-bands", NULL, COMMAND_FLAG, NULL,
      "without --arena-limit: no bands of rows, even where they take less time and less memory",
      offsetof(compile_arguments, no_bands)},
+    {"--whole-batch", NULL, COMMAND_FLAG, NULL,
+     "run the samples of an open batch together, even where one after another would take no longer, in an "
+     "arena of one sample",
+     offsetof(compile_arguments, whole_batch)},
     {"--weights", NULL, COMMAND_TEXT, "float16|bfloat16|int16|int8|int4",
      "store constant weights of products in 16 bits, or in 8 or 4, in blocks; the report tells the error",
      offsetof(compile_arguments, weights)},
@@ -156,7 +160,7 @@ static void print_dynamic(const plan *of, unsigned count) {
         op_type type;
         const char *input = of->texts + of->inputs[i].name;
         bool unnamed = false;
-        plan_tensor_type(of, of->inputs[i].tensor, &type);
+        plan_interface_type(of, &of->inputs[i], &type);
         if (type.kind != OP_KIND_TENSOR) continue;
         unnamed = type.shape.rank < 0;
         for (int32_t d = 0; d < type.shape.rank && used < sizeof hints; d++) {
@@ -288,6 +292,12 @@ static void print_result(const compile_result *result, const char *model, const 
            emit_size_print(header->constants_bytes, constants, sizeof constants),
            result->plan.texts + header->allocator);
     print_loops(&result->plan);
+    if (header->batch) {
+        const char *batch = plan_symbol_name(&result->plan, header->batch);
+        printf("  for one sample of '%s', which a run repeats for each (--whole-batch: for all of them "
+               "together)\n",
+               batch ? batch : "?");
+    }
     if (memory->dynamic_values) print_dynamic(&result->plan, (unsigned)memory->dynamic_values);
     if (plan_path) printf("  plan %s (%zu bytes)\n", plan_path, result->plan.bytes);
     if (verbose) {
@@ -401,6 +411,7 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
         .weights = given->weights,
         .state_type = given->state_type,
         .exact_arithmetic = given->exact_arithmetic,
+        .whole_batch = given->whole_batch,
         .no_bands = given->no_bands,
         .tune = given->tune,
         .times_path = given->times,

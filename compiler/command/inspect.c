@@ -91,13 +91,19 @@ static const char *dim_print(const plan *of, int64_t dim, char *text, size_t cap
     return text;
 }
 
+/* The name of the batch; "?" where the model has none. */
+static const char *batch_print(const plan *of) {
+    const char *name = plan_symbol_name(of, of->header->batch);
+    return name ? name : "?";
+}
+
 /* ---- for people ---------------------------------------------------------------------------------------- */
 
 static void print_interface(const plan *of, const char *title, const plan_interface *items, uint64_t count) {
     printf("%s:\n", title);
     for (uint64_t i = 0; i < count; i++) {
         op_type type;
-        plan_tensor_type(of, items[i].tensor, &type);
+        plan_interface_type(of, &items[i], &type);
         static const char *const kinds[] = {"", "sequence of ", "optional ", "map of "};
         printf("  %s: %s%s%s", of->texts + items[i].name, kinds[type.kind],
                type.kind == OP_KIND_TENSOR ? "" : kinds[type.element], op_dtype_name(type.dtype));
@@ -242,6 +248,7 @@ static int print_plan(const plan *of, const inspect_shapes *shapes, base_arena *
         any = true;
     }
     printf(any ? "\n" : " none\n");
+    if (header->batch) printf("batch: %s, a sample at a time\n", batch_print(of));
     print_bytes("arena", header->arena_bytes);
     print_bytes("lower bound", header->lower_bound_bytes);
     print_bytes("without reuse", header->sum_bytes);
@@ -281,7 +288,7 @@ static void emit_interface(emit_buffer *json, const plan *of, const char *key, c
     emit_json_open(json, key, '[');
     for (uint64_t i = 0; i < count; i++) {
         op_type type;
-        plan_tensor_type(of, items[i].tensor, &type);
+        plan_interface_type(of, &items[i], &type);
         static const char *const kinds[] = {"tensor", "sequence", "optional", "map"};
         emit_json_open(json, NULL, '{');
         emit_json_text(json, "name", of->texts + items[i].name);
@@ -390,6 +397,7 @@ static int emit_plan(const plan *of, const inspect_shapes *shapes, base_arena *a
     }
     emit_json_close(&json, ']');
     emit_json_integer(&json, "state_bytes", header->state_bytes);
+    emit_json_text(&json, "batch", header->batch ? batch_print(of) : NULL);
     emit_json_open(&json, "symbols", '[');
     for (uint64_t i = 1; i < header->symbols.count; i++) {
         if (of->texts[of->symbols[i]]) emit_json_text(&json, NULL, of->texts + of->symbols[i]);

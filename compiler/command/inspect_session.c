@@ -44,7 +44,7 @@ static int add_dims(const command *self, const command_list *list, command_model
             op_type type;
             ouro_shape shape = {.input = of->texts + of->inputs[i].name};
             bool named = false;
-            plan_tensor_type(of, of->inputs[i].tensor, &type);
+            plan_interface_type(of, &of->inputs[i], &type);
             shape.rank = type.shape.rank;
             for (int32_t d = 0; d < type.shape.rank; d++) {
                 const int64_t dim = type.shape.dims[d];

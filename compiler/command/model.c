@@ -240,7 +240,8 @@ static int open_plan(const command_model_request *request, command_model *model)
         const plan *of = model->plan;
         const plan_state *state = i < inputs ? NULL : &of->states[i - inputs];
         known.names[i] = of->texts + (state ? state->input : of->inputs[i].name);
-        plan_tensor_type(of, state ? state->parameter : of->inputs[i].tensor, &known.types[i]);
+        if (state) plan_tensor_type(of, state->parameter, &known.types[i]);
+        else plan_interface_type(of, &of->inputs[i], &known.types[i]);
     }
     const int status = check_shapes(request, &known, model);
     return status ? status : read_inputs(request, &known, model);
@@ -393,7 +394,7 @@ int command_model_fill(command_model *model, uint64_t seed) {
         op_tensor *tensor = &model->inputs[i].tensor;
         if (command_is_given(&model->inputs[i])) continue;
         const char *name = model->plan->texts + model->plan->inputs[i].name;
-        plan_tensor_type(model->plan, model->plan->inputs[i].tensor, &tensor->type);
+        plan_interface_type(model->plan, &model->plan->inputs[i], &tensor->type);
         base_report report = {0};
         take_shape(model, name, &tensor->type.shape);
         if (tensor->type.kind != OP_KIND_TENSOR || tensor->type.shape.rank < 0) {

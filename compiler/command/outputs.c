@@ -190,7 +190,7 @@ static bool read_expected(output_writer *r, const char *name, const ouro_value *
 /* The type of an output, as its .pb file needs it. */
 static op_type type_of_output(const command_model *model, size_t index) {
     op_type type;
-    plan_tensor_type(model->plan, model->plan->outputs[index].tensor, &type);
+    plan_interface_type(model->plan, &model->plan->outputs[index], &type);
     return type;
 }
 

@@ -105,7 +105,7 @@ static int choose(stepper *s, feed *fed, op_tensor *next) {
     const op_tensor from = command_value_tensor(&s->outputs[fed->output]);
     const op_shape *shape = &from.type.shape;
     op_type declared;
-    plan_tensor_type(s->model->plan, s->model->plan->inputs[fed->input].tensor, &declared);
+    plan_interface_type(s->model->plan, &s->model->plan->inputs[fed->input], &declared);
     const int64_t choices = shape->rank > 0 ? shape->dims[shape->rank - 1] : 0;
     const bool integers = declared.dtype == OP_INT64 || declared.dtype == OP_INT32;
     if (choices < 1 || !integers)

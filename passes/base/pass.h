@@ -29,6 +29,7 @@ typedef struct pass_options {
     size_t constant_limit; /* bytes of all constants; 0: 3/2 of what they take at least (choose_kernels.c) */
     /* Only kernels whose products and sums are those of the operators as they are written. */
     bool exact_arithmetic;
+    bool whole_batch; /* the samples of an open batch run together (graph/split_batch.c) */
     /* Without a limit: bands where these take less time than none, and less memory. */
     bool free_bands;
     /* For tests: bands of so many rows, wherever there can be any (make_bands.c); 0: none. */

@@ -419,7 +419,7 @@ def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optiona
             shapes: Optional[Mapping[str, Sequence[Optional[int]]]] = None, max: Optional[Mapping[str, int]] = None,
             state: Optional[Mapping[str, str]] = None, allocator: Optional[str] = None, seconds: float = 0,
             threads: int = 1, max_unroll: int = 0, arena_limit: Union[int, str, None] = None,
-            exact_arithmetic: bool = False, weights: Optional[str] = None, state_type: Optional[str] = None, tune: bool = False, times: Optional[PathLike] = None,
+            exact_arithmetic: bool = False, whole_batch: bool = False, weights: Optional[str] = None, state_type: Optional[str] = None, tune: bool = False, times: Optional[PathLike] = None,
             spill: Optional[PathLike] = None, portable: bool = False, memory_map: bool = False, dot: Optional[PathLike] = None, dot_nodes: int = 0,
             problem: Optional[PathLike] = None, dump_after: Optional[str] = None) -> Plan:
     """Compiles a model (.onnx), into a plan file where `output` names one.
@@ -461,6 +461,7 @@ def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optiona
         options.states, options.state_count = states, len(state or {})
         options.allocator, options.seconds, options.threads = text(allocator), seconds, threads
         options.max_unroll, options.exact_arithmetic, options.portable = max_unroll, exact_arithmetic, portable
+        options.whole_batch = whole_batch
         options.weights, options.state_type = text(weights), text(state_type)
         options.tune, options.times_path = tune, text(times)
         if arena_limit is not None:

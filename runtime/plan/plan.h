@@ -76,7 +76,7 @@
 #include "ir/operators/op.h"
 
 #define PLAN_MAGIC "OUROPLAN"
-enum { PLAN_VERSION = 10, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
+enum { PLAN_VERSION = 11, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
 #define PLAN_SWAPS "ouro.swaps" /* attribute of nodes; see plan_swap_buffer */
 #define PLAN_ENDIAN 0x01020304u
 #define PLAN_ABSENT UINT32_MAX
@@ -110,6 +110,8 @@ typedef struct plan_header {
     uint32_t spill_path;  /* text: where it is made, unless the session says so; "" */
     /* 1: kernels may round a product and its sum once, where the machine can; 0: the same bits on every machine, as `--portable` asks. */
     uint32_t contracts;
+    /* Not 0: the plan is for one sample, and a run repeats it for each along this symbol (see plan_interface). */
+    uint64_t batch;
     uint64_t constants_offset, constants_bytes;
     plan_table texts;      /* bytes; a text is an offset into them, zero-terminated; text 0 is "" */
     plan_table integers;   /* int64_t: dimensions and lists of integers */
@@ -203,6 +205,9 @@ typedef struct plan_multiview {
 typedef struct plan_interface {
     uint32_t name;   /* text: the model's name of it */
     uint32_t tensor; /* tensor id */
+    /* 1: of a plan with a batch: the caller's buffer has as many of these tensors, one after another, as the batch has samples. The model's
+     * tensor has this extent first, where the plan's has 1. */
+    uint32_t sample;
 } plan_interface;
 
 /* What is kept from run to run. */
@@ -272,6 +277,8 @@ void plan_close(plan *opened);
 
 /* The op_type of a tensor. */
 void plan_tensor_type(const plan *of, uint32_t id, op_type *type);
+/* That of an input or output as the model has it: of as many samples as the batch has, which is a symbol. */
+void plan_interface_type(const plan *of, const plan_interface *item, op_type *type);
 /* "float32[batch,3]": op_type_print with the names of the plan's symbolic dimensions. Returns text. */
 char *plan_type_print(const plan *of, const op_type *type, char *text, size_t capacity);
 /* The name of symbol `number` (the dimension -number); NULL where it has none. */

@@ -15,6 +15,11 @@ void plan_tensor_type(const plan *of, uint32_t id, op_type *type) {
     if (type->layout == OP_LAYOUT_PACKED) type->packed_bytes = tensor->bytes;
 }
 
+void plan_interface_type(const plan *of, const plan_interface *item, op_type *type) {
+    plan_tensor_type(of, item->tensor, type);
+    if (item->sample) type->shape.dims[0] = -(int64_t)of->header->batch;
+}
+
 const char *plan_symbol_name(const plan *of, uint64_t number) {
     const char *name = number < of->header->symbols.count ? of->texts + of->symbols[number] : "";
     return name[0] ? name : NULL;

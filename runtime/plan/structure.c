@@ -65,6 +65,8 @@ static bool check_basics(structure_checker *c) {
             }
         }
     }
+    if (header->batch >= header->symbols.count || (header->batch && header->states.count))
+        return structure_fail(c, "it has no such batch");
     for (uint64_t i = 0; i < header->states.count; i++) {
         const plan_state *state = &c->of->states[i];
         if (!is_name(c, state->input) || !is_name(c, state->output) ||
@@ -595,6 +597,25 @@ static bool check_interfaces(structure_checker *c) {
     return true;
 }
 
+/* A sample is a tensor of a known size that begins with 1; all outputs have one for each, and an input tells how many there are. */
+static bool check_samples(structure_checker *c) {
+    const plan *of = c->of;
+    const bool batched = of->header->batch != 0;
+    bool told = !batched;
+    for (uint64_t i = 0; i < of->header->inputs.count + of->header->outputs.count; i++) {
+        const bool is_input = i < of->header->inputs.count;
+        const plan_interface *item = is_input ? &of->inputs[i] : &of->outputs[i - of->header->inputs.count];
+        const plan_tensor *tensor = &of->tensors[item->tensor];
+        const bool fits = tensor->kind == OP_KIND_TENSOR && tensor->dtype != OP_STRING &&
+                          tensor->address.space != MEMORY_DYNAMIC && tensor->rank > 0 &&
+                          of->integers[tensor->dims] == 1;
+        if (item->sample > batched || (item->sample && !fits) || (!is_input && item->sample != batched))
+            return structure_fail(c, "\"%s\" is no sample of its batch", text_of(c, item->name));
+        told |= is_input && item->sample;
+    }
+    return told || structure_fail(c, "no input tells how many samples its batch has");
+}
+
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
 static bool check_all(structure_checker *c) {
@@ -613,7 +634,7 @@ static bool check_all(structure_checker *c) {
     for (uint32_t g = 0; g < header->graphs.count; g++) {
         if (!check_graph(c, g)) return false;
     }
-    return check_scopes(c) && structure_check_multiviews(c) && check_interfaces(c) &&
+    return check_scopes(c) && structure_check_multiviews(c) && check_interfaces(c) && check_samples(c) &&
            structure_check_types(c) && structure_check_operands(c) && structure_check_spills(c);
 }
 

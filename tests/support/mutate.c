@@ -64,12 +64,16 @@ static const field fields[] = {
     FIELD(states, plan_state, axis),
     FIELD(states, plan_state, turned),
     FIELD(states, plan_state, bound),
+    HEADER(batch),
+    FIELD(inputs, plan_interface, sample),
+    FIELD(outputs, plan_interface, sample),
 
     HEADER(threads),
     HEADER(model_name),
     HEADER(allocator),
     HEADER(arena_bytes),
     HEADER(state_bytes),
+    HEADER(spill_bytes),
     FIELD(tensors, plan_tensor, name),
     FIELD(tensors, plan_tensor, bytes),
     ADDRESS(tensors, plan_tensor, address),
@@ -97,7 +101,7 @@ static const field fields[] = {
     FIELD(states, plan_state, offset),
     FIELD(states, plan_state, bytes),
 };
-enum { FIRST_PLACE = 41, FIELDS = sizeof fields / sizeof *fields };
+enum { FIRST_PLACE = 44, FIELDS = sizeof fields / sizeof *fields };
 
 /* The bytes of the field in the record; NULL where there is no such record. */
 static unsigned char *find_field(unsigned char *bytes, size_t size, const field *of, uint32_t record) {

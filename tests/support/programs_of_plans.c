@@ -112,6 +112,12 @@ const support_plan_program support_plan_programs[SUPPORT_PLAN_PROGRAMS] = {
      " graph no() { %g: " T " = Softmax(%p) {axis = 1} yield %g } }\n"
      "   yield %k, %w } }\n"
      "  %r: " T " = Neg(%s) yield %r, %s } }\n"},
+    {"a sample of a batch",
+     "module \"samples\" { symbol N batch N constant %w: float32[4,4] = {1, 0.5, 0.25, 2, 3, 1, 0, 1, 0, 1, "
+     "2, 1, 1, 0, 0, 1}\n"
+     " graph main(%x: float32[1,4] sample, %k: " T ", %z: float32[1,1]) { %m: float32[1,4] = MatMul(%x, %w)\n"
+     "  %a: float32[1,4] = Add(%m, %z) %p: float32[1,4] = MatMul(%a, %k) %s: float32[1,4] = Tanh(%p)\n"
+     "  yield %p, %s } }\n"},
     {"what is spilled, beside a state",
      "module \"spilled\" { graph main(%h: " T ", %x: " T ", %go: bool[]) states 1 {\n"
      "  %a: " T " = MatMul(%x, %h) %s: " T " = ouro.Spill(%a) %b: " T " = Softmax(%a) {axis = 1}\n"

@@ -6,7 +6,7 @@
 #include "tests/support/mutate.h"
 #include <stddef.h>
 
-enum { SUPPORT_PLAN_PROGRAMS = 13 };
+enum { SUPPORT_PLAN_PROGRAMS = 14 };
 
 typedef struct support_plan_program {
     const char *name, *text;

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* split_batch.c: a model of which only the size of the batch is open becomes that of one sample, which a run repeats for each.
+ *
+ *     graph main(%x: float32[N,3,224,224]) { %y: float32[N,64,112,112] = Conv(%x, %w) ... }
+ *  => batch N
+ *     graph main(%x: float32[1,3,224,224] sample) { %y: float32[1,64,112,112] = Conv(%x, %w) ... }
+ *
+ * Then every extent is known: the arena has its size when the model is compiled, however many samples a run has, and kernels and bands
+ * are chosen for images as they are. The samples lie one after another in the caller's buffers, so a sample is an address.
+ *
+ * Only where
+ *   - nothing that the model does joins samples or moves one to the place of another (sample_rules.c), and nothing is computed from
+ *     their number but shapes;
+ *   - a sample is work enough: what is read again for each sample, the constants, takes little of the time, and so does the start of each
+ *     kernel. Products of single rows stay together: there many samples take little longer than one.
+ *
+ * Needs: types, folded shapes. Breaks: LIVE, as what computed shapes is not read any more. Guarantees: values stay what they were, up to the
+ * rounding of the kernels that are chosen.
+ */
+#include "passes/graph/graph.h"
+#include "passes/graph/sample_rules.h"
+
+enum {
+    SMALL_CONSTANTS = 1 << 20, /* bytes: in the cache from one sample to the next */
+    PRODUCTS_A_SMALL_BYTE =
+        4, /* of those: each number is read for sixteen products or more, as by products of many rows */
+    PRODUCTS_A_BYTE =
+        16, /* of others: by a machine that multiplies while it reads, a fifth more time at most */
+    PRODUCTS_A_NODE = 50 * 1000, /* about half a microsecond, of which the start of a kernel is a tenth */
+};
+
+typedef struct splitter {
+    pass_context *context;
+    int64_t batch;
+    bool *needed; /* by node id: something that is returned depends on it */
+    uint64_t products, constant_bytes, nodes;
+} splitter;
+
+/* ---- can it be split? ---------------------------------------------------------------------------------- */
+
+/* Everything is known of the type but the batch, which it has at most once. */
+static bool has_one_batch(const op_type *type, int64_t batch) {
+    int found = 0;
+    if (type->kind != OP_KIND_TENSOR || type->dtype == OP_STRING || type->shape.rank < 0) return false;
+    for (int32_t d = 0; d < type->shape.rank; d++) {
+        if (type->shape.dims[d] < 0 && type->shape.dims[d] != batch) return false;
+        found += type->shape.dims[d] == batch;
+    }
+    return found <= 1;
+}
+
+/* The only symbol that an input of the model has; 0: none, or several. */
+static int64_t find_batch(const ir_graph *main) {
+    int64_t batch = 0;
+    for (uint32_t i = 0; i < main->parameter_count; i++) {
+        const op_shape *shape = &main->parameters[i]->type.shape;
+        for (int32_t d = 0; d < shape->rank; d++) {
+            if (shape->dims[d] >= 0) continue;
+            if (d || shape->dims[d] == OP_DIM_UNKNOWN || (batch && shape->dims[d] != batch)) return 0;
+            batch = shape->dims[d];
+        }
+        if (shape->rank < 0) return 0;
+    }
+    return batch;
+}
+
+/* Every sample has its own part of every output. */
+static bool has_samples_first(const ir_graph *main, int64_t batch) {
+    for (uint32_t i = 0; i < main->result_count; i++) {
+        const ir_value *value = main->results[i]->value;
+        if (value->kind != IR_RESULT_OF_NODE || value->type.kind != OP_KIND_TENSOR ||
+            pass_sample_axis(&value->type.shape, batch) != 0)
+            return false;
+    }
+    return main->result_count > 0;
+}
+
+static void mark_needed(splitter *s, const ir_value *value) {
+    if (value->kind == IR_RESULT_OF_NODE) s->needed[value->node->id.index] = true;
+}
+
+static void find_needed(splitter *s) {
+    const ir_graph *main = s->context->module->main;
+    for (uint32_t i = 0; i < main->result_count; i++) mark_needed(s, main->results[i]->value);
+    for (const ir_node *node = main->last; node; node = node->previous) {
+        for (uint32_t i = 0; i < node->input_count && s->needed[node->id.index]; i++)
+            if (ir_input(node, i)) mark_needed(s, ir_input(node, i));
+    }
+}
+
+/* The elements of a value are numbers that are known, or would be if the batch were. *open: some follow from it. */
+static bool are_known(const op_tensor *value, bool *open) {
+    int64_t elements;
+    bool known = value->symbolic && op_shape_elements(&value->type.shape, &elements);
+    *open = false;
+    for (int64_t i = 0; value->symbolic && op_shape_elements(&value->type.shape, &elements) && i < elements;
+         i++) {
+        known &= value->symbolic[i] != OP_DIM_UNKNOWN;
+        *open |= value->symbolic[i] < 0 && value->symbolic[i] != OP_DIM_UNKNOWN;
+    }
+    return known;
+}
+
+/* The input says only which shape the output has. */
+static bool is_shape(op_code code, uint32_t input) {
+    return code == OP_CONSTANT_OF_SHAPE ||
+           (input == 1 &&
+            (code == OP_RESHAPE || code == OP_EXPAND || code == OP_TILE || code == OP_AFFINE_GRID)) ||
+           (input == 3 && code == OP_RESIZE);
+}
+
+/* What depends on the size of the batch, beside shapes, is numbers that follow from it as shapes do. */
+static bool are_numbers_shapes(const op_call *call) {
+    bool follows = call->code == OP_SHAPE || call->code == OP_SIZE, open;
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        are_known(&call->inputs[i], &open);
+        follows |= open && !is_shape(call->code, i);
+    }
+    for (uint32_t i = 0; i < call->output_count && follows; i++)
+        if (call->outputs[i].type.dtype != OP_NONE && !are_known(&call->outputs[i], &open)) return false;
+    return true;
+}
+
+static bool keeps_apart(const splitter *s, const ir_node *node, const op_call *call) {
+    bool apart = false;
+    if (node->graph_count ||
+        op_schema_of(node->code)->flags & (OP_FLAG_EFFECT | OP_FLAG_DYNAMIC | OP_FLAG_LISTS))
+        return false;
+    for (uint32_t i = 0; i < call->input_count + call->output_count; i++) {
+        const bool is_input = i < call->input_count;
+        const op_type *type = is_input ? &call->inputs[i].type : &call->outputs[i - call->input_count].type;
+        if (type->dtype == OP_NONE) continue;
+        if (!has_one_batch(type, s->batch)) return false;
+        apart |= pass_sample_axis(&type->shape, s->batch) >= 0;
+    }
+    return are_numbers_shapes(call) && (!apart || pass_sample_rule_holds(call, s->batch));
+}
+
+/* ---- is it worth it? ----------------------------------------------------------------------------------- */
+
+/* Products of numbers for one sample, in those that take as long as products of floats: of bytes, a machine has four at once. */
+static uint64_t products_of(const op_call *call, int64_t batch) {
+    const bool is_float = call->code == OP_CONV || call->code == OP_CONV_TRANSPOSE ||
+                          call->code == OP_MATMUL || call->code == OP_GEMM;
+    uint64_t count = 1;
+    const op_shape *out = &call->outputs[0].type.shape;
+    const bool is_convolution =
+        call->code == OP_CONV || call->code == OP_QLINEAR_CONV || call->code == OP_CONV_INTEGER;
+    const bool is_product = call->code == OP_MATMUL || call->code == OP_MATMUL_INTEGER ||
+                            call->code == OP_QLINEAR_MATMUL || call->code == OP_GEMM;
+    const op_shape *of = call->code == OP_CONV_TRANSPOSE ? &call->inputs[0].type.shape : out;
+    if (!is_convolution && !is_product && call->code != OP_CONV_TRANSPOSE) return 0;
+    for (int32_t d = 0; d < of->rank; d++)
+        if (of->dims[d] != batch) count *= (uint64_t)of->dims[d];
+    const op_shape *left = &call->inputs[0].type.shape,
+                   *filters = &call->inputs[call->code == OP_QLINEAR_CONV ? 3 : 1].type.shape;
+    if (is_product) count *= (uint64_t)(left->rank ? left->dims[left->rank - 1] : 1);
+    for (int32_t d = 1; d < filters->rank && !is_product; d++) count *= (uint64_t)filters->dims[d];
+    return is_float ? count : count / 4;
+}
+
+static void count_work(splitter *s, const op_call *call, const ir_node *node) {
+    s->nodes++;
+    s->products += products_of(call, s->batch);
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const ir_value *input = ir_input(node, i);
+        /* Of a table, few rows are read. */
+        if (input && input->kind == IR_CONSTANT && !(node->code == OP_GATHER && i == 0))
+            s->constant_bytes += input->constant->tensor.bytes;
+    }
+}
+
+static bool is_worth_it(const splitter *s) {
+    const uint64_t a_byte = s->constant_bytes <= SMALL_CONSTANTS ? PRODUCTS_A_SMALL_BYTE : PRODUCTS_A_BYTE;
+    return s->products >= PRODUCTS_A_NODE * s->nodes && s->products / a_byte >= s->constant_bytes;
+}
+
+/* ---- what is done -------------------------------------------------------------------------------------- */
+
+static base_status take_one(splitter *s) {
+    ir_module *module = s->context->module;
+    const ir_graph *main = module->main;
+    /* What nobody reads has not been looked at. */
+    const base_status status = pass_eliminate_dead_code(s->context);
+    if (status != BASE_OK) return status;
+    for (uint32_t i = 0; i < main->parameter_count; i++) {
+        ir_value *parameter = main->parameters[i];
+        if (pass_sample_axis(&parameter->type.shape, s->batch) != 0) continue;
+        parameter->type.shape.dims[0] = 1;
+        parameter->is_sample = true;
+    }
+    module->batch = s->batch;
+    for (const ir_node *node = main->first; node; node = node->next) {
+        for (uint32_t i = 0; i < node->output_count; i++) {
+            if (!node->outputs[i]) continue;
+            node->outputs[i]->type.shape = (op_shape){.rank = -1};
+            node->outputs[i]->symbolic = NULL;
+        }
+    }
+    return pass_infer_shapes(s->context);
+}
+
+base_status pass_split_batch(pass_context *context) {
+    ir_module *module = context->module;
+    splitter s = {.context = context, .batch = find_batch(module->main)};
+    base_arena arena;
+    if (!s.batch || context->options->whole_batch || module->run || !has_samples_first(module->main, s.batch))
+        return BASE_OK;
+    s.needed = BASE_ARRAY(context->scratch, bool, module->node_count);
+    if (!s.needed) return base_fail_memory(context->report);
+    find_needed(&s);
+    bool apart = true, fine = true;
+    base_arena_init(&arena, context->scratch->allocator);
+    for (const ir_node *node = module->main->first; node && apart && fine; node = node->next) {
+        op_call call;
+        if (!s.needed[node->id.index]) continue;
+        fine = ir_node_call(node, &arena, &call);
+        apart = fine && keeps_apart(&s, node, &call);
+        if (apart) count_work(&s, &call, node);
+        base_arena_free(&arena);
+    }
+    if (!fine) return base_fail_memory(context->report);
+    return apart && is_worth_it(&s) ? take_one(&s) : BASE_OK;
+}
+
+/* What followed from the size of the batch is a constant now. */
+base_status pass_fold_sample(pass_context *context) {
+    return context->module->batch ? pass_fold_constants(context) : BASE_OK;
+}
