@@ -207,6 +207,41 @@ static bool is_tiled_apart(const samples *s) {
     return axis_of(s, 0) >= 0 ? axis_of(s, 0) == s->out : shape_of(s, 0)->dims[s->out] == 1;
 }
 
+/* Samples lie along `axis` of the input, where it is there. */
+static bool is_absent_or_along(const samples *s, uint32_t input, int32_t axis) {
+    return !op_input_present(s->call, input) || axis_of(s, input) == axis;
+}
+
+/* Sequences of all samples side by side, with a state and a length for each. */
+static bool is_recurrence_apart(const samples *s) {
+    static const int32_t made[] = {2, 1, 1};
+    if (op_attribute_integer(&s->call->attributes, "layout", 0) || axis_of(s, 0) != 1) return false;
+    for (uint32_t i = 1; i < s->call->input_count; i++)
+        if (i >= 4 && i <= 6 ? !is_absent_or_along(s, i, i > 4) : axis_of(s, i) >= 0) return false;
+    for (uint32_t i = 0; i < s->call->output_count; i++) {
+        const op_type *type = &s->call->outputs[i].type;
+        if (type->dtype != OP_NONE && pass_sample_axis(&type->shape, s->batch) != made[i]) return false;
+    }
+    return true;
+}
+
+/* Queries, keys and values begin with the samples, and so does all else that is not the same for all of them. */
+static bool is_attention_apart(const samples *s) {
+    for (uint32_t i = 0; i < s->call->input_count; i++) {
+        if (!op_input_present(s->call, i)) continue;
+        const op_shape *shape = shape_of(s, i);
+        const bool is_mask = i == 3;
+        if (axis_of(s, i) != 0 && !(is_mask && axis_of(s, i) < 0 && (shape->rank < 4 || shape->dims[0] == 1)))
+            return false;
+        if (is_mask && axis_of(s, i) == 0 && shape->rank != 4) return false;
+    }
+    for (uint32_t i = 0; i < s->call->output_count; i++) {
+        const op_type *type = &s->call->outputs[i].type;
+        if (type->dtype != OP_NONE && pass_sample_axis(&type->shape, s->batch) != 0) return false;
+    }
+    return true;
+}
+
 bool pass_sample_rule_holds(const op_call *call, int64_t batch) {
     const samples here = {call, batch, pass_sample_axis(&call->outputs[0].type.shape, batch)}, *s = &here;
     switch (call->code) {
@@ -242,7 +277,14 @@ bool pass_sample_rule_holds(const op_call *call, int64_t batch) {
     case OP_DEPTH_TO_SPACE:
     case OP_SPACE_TO_DEPTH:
     case OP_COL2IM:
+    case OP_STFT:
         return is_first_along(s, 0);
+    case OP_RNN:
+    case OP_GRU:
+    case OP_LSTM:
+        return is_recurrence_apart(s);
+    case OP_ATTENTION:
+        return is_attention_apart(s);
     case OP_GRID_SAMPLE:
     case OP_AFFINE_GRID:
         return s->out == 0 && axis_of(s, 0) == 0 && (call->code == OP_AFFINE_GRID || axis_of(s, 1) == 0);

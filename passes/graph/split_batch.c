@@ -26,6 +26,8 @@ enum {
         4, /* of those: each number is read for sixteen products or more, as by products of many rows */
     PRODUCTS_A_BYTE =
         16, /* of others: by a machine that multiplies while it reads, a fifth more time at most */
+    MOST_ROWS =
+        8, /* of products, one is of single rows, as in recurrences: samples together share their weights */
     PRODUCTS_A_NODE = 50 * 1000, /* about half a microsecond, of which the start of a kernel is a tenth */
 };
 
@@ -33,7 +35,7 @@ typedef struct splitter {
     pass_context *context;
     int64_t batch;
     bool *needed; /* by node id: something that is returned depends on it */
-    uint64_t products, constant_bytes, nodes;
+    uint64_t products, row_products, constant_bytes, nodes;
 } splitter;
 
 /* ---- can it be split? ---------------------------------------------------------------------------------- */
@@ -159,9 +161,21 @@ static uint64_t products_of(const op_call *call, int64_t batch) {
     return is_float ? count : count / 4;
 }
 
+/* Those of a recurrence: with the inputs of all positions at once, and (*rows) with the state, one position after another. */
+static uint64_t products_of_recurrence(const op_call *call, uint64_t *rows) {
+    int64_t inputs, states;
+    if ((call->code != OP_RNN && call->code != OP_GRU && call->code != OP_LSTM) ||
+        !op_shape_elements(&call->inputs[1].type.shape, &inputs) ||
+        !op_shape_elements(&call->inputs[2].type.shape, &states))
+        return 0;
+    const uint64_t positions = (uint64_t)call->inputs[0].type.shape.dims[0];
+    *rows += positions * (uint64_t)states;
+    return positions * (uint64_t)inputs;
+}
+
 static void count_work(splitter *s, const op_call *call, const ir_node *node) {
     s->nodes++;
-    s->products += products_of(call, s->batch);
+    s->products += products_of(call, s->batch) + products_of_recurrence(call, &s->row_products);
     for (uint32_t i = 0; i < node->input_count; i++) {
         const ir_value *input = ir_input(node, i);
         /* Of a table, few rows are read. */
@@ -172,7 +186,8 @@ static void count_work(splitter *s, const op_call *call, const ir_node *node) {
 
 static bool is_worth_it(const splitter *s) {
     const uint64_t a_byte = s->constant_bytes <= SMALL_CONSTANTS ? PRODUCTS_A_SMALL_BYTE : PRODUCTS_A_BYTE;
-    return s->products >= PRODUCTS_A_NODE * s->nodes && s->products / a_byte >= s->constant_bytes;
+    return s->products >= PRODUCTS_A_NODE * s->nodes && s->products / a_byte >= s->constant_bytes &&
+           s->products / MOST_ROWS >= s->row_products;
 }
 
 /* ---- what is done -------------------------------------------------------------------------------------- */

@@ -72,6 +72,17 @@ static const ending apart[] = {
     {"constant %small: float32[12] = zeros\n", "%y: ? = LayerNormalization(%c, %small)\n"},
     {TWO, "%a: ? = Greater(%c, %two) %y: ? = Where(%a, %two, %c)\n"},
     {"", "%y: ? = Trilu(%c)\n"},
+    {"constant %same: int64[3] = {0, 32, 144} constant %w: float32[2,32,144] = zeros constant %r: "
+     "float32[2,32,8] = zeros "
+     "constant %h: float32[2,64] = zeros\n",
+     "%s: ? = Reshape(%c, %same) %t: ? = Transpose(%s) {perm = [1, 0, 2]}\n"
+     "%l: ?, _, _ = LSTM(%t, %w, %r, %h) {direction = \"bidirectional\", hidden_size = 8} %y: ? = "
+     "Transpose(%l) {perm = [2, 0, 1, 3]}\n"},
+    {"constant %same: int64[3] = {0, 32, 144} constant %w: float32[1,24,144] = zeros constant %r: "
+     "float32[1,24,8] = zeros\n",
+     "%s: ? = Reshape(%c, %same) %t: ? = Transpose(%s) {perm = [1, 0, 2]}\n"
+     "_, %l: ? = GRU(%t, %w, %r) {hidden_size = 8} %y: ? = Transpose(%l) {perm = [1, 0, 2]}\n"},
+    {"constant %mask: float32[12,12] = zeros\n", "%y: ? = Attention(%c, %c, %c, %mask)\n"},
 };
 
 static const ending joined[] = {
@@ -99,6 +110,10 @@ static const ending joined[] = {
     {"", "%y: ?, %i: ? = MaxPool(%c) {kernel_shape = [2, 2], strides = [2, 2]}\n"},
     {"constant %k: int64[1] = {1}\n", "%t: ?, %i: ? = TopK(%c, %k) {axis = 0} %y: ? = Add(%c, %t)\n"},
     {"", "%q: ?, %s: ?, %z: ? = DynamicQuantizeLinear(%c) %y: ? = DequantizeLinear(%q, %s, %z)\n"},
+    /* Sequences of one sample are another one's batch. */
+    {"constant %same: int64[3] = {0, 32, 144} constant %w: float32[1,24,144] = zeros constant %r: "
+     "float32[1,24,8] = zeros\n",
+     "%s: ? = Reshape(%c, %same) %l: ?, _ = GRU(%s, %w, %r) {hidden_size = 8} %y: ? = Tanh(%l)\n"},
     /* No output has samples. */
     {AXIS(0), "%y: ? = ReduceMean(%c, %axis)\n"},
     {"", "%y: ? = Shape(%c)\n"},
@@ -224,6 +239,12 @@ static void too_little(void **state) {
                  " graph main(%x: float32[N,8,4,4]) {\n  %a: ? = Conv(%x, %w)\n  %y: ? = Tanh(%a)\n  yield "
                  "%y\n }\n}\n",
                  "small images");
+    expect_whole("module \"m\" {\n symbol N\n constant %w: float32[1,256,64] = zeros\n constant %r: "
+                 "float32[1,256,64] = zeros\n"
+                 " graph main(%x: float32[N,64,64]) {\n  %t: ? = Transpose(%x) {perm = [1, 0, 2]}\n"
+                 "  _, %l: ?, _ = LSTM(%t, %w, %r) {hidden_size = 64}\n  %y: ? = Transpose(%l) {perm = [1, "
+                 "0, 2]}\n  yield %y\n }\n}\n",
+                 "a recurrence");
     expect_whole("module \"m\" {\n symbol N\n symbol H\n constant %w: float32[64,64,3,3] = zeros\n"
                  " graph main(%x: float32[N,64,H,32]) {\n  %y: ? = Conv(%x, %w)\n  yield %y\n }\n}\n",
                  "two dimensions");
