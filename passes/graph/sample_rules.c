@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sample_rules.c: implements sample_rules.h.
  *
- * Where the samples lie is seen in the shapes: along the one axis whose extent is the batch. So an operator that joined them (a sum over
+ * Where the samples lie is seen in the shapes: along the one axis whose extent is the batch, or so many positions for each sample. So an operator that joined them (a sum over
  * that axis) has lost the axis, and what is left to look at is whether it mixes or moves what lies along it.
  */
 #include "passes/graph/sample_rules.h"
@@ -10,23 +10,38 @@
 
 typedef struct samples {
     const op_call *call;
-    int64_t batch;
+    const pass_batch *batch;
     int32_t out; /* the axis of output 0; -1: it has none */
 } samples;
 
-int32_t pass_sample_axis(const op_shape *shape, int64_t batch) {
+int64_t pass_batch_positions(const pass_batch *batch, int64_t extent) {
+    if (extent == batch->symbol) return 1;
+    if (extent >= 0 || extent == OP_DIM_UNKNOWN) return 0;
+    const ir_symbol *symbol = &batch->module->symbols[-extent];
+    if (symbol->name || symbol->operation != '*') return 0;
+    const int64_t other = symbol->a == batch->symbol ? symbol->b : symbol->b == batch->symbol ? symbol->a : 0;
+    return other > 0 ? other : 0;
+}
+
+int32_t pass_sample_axis(const pass_batch *batch, const op_shape *shape) {
     for (int32_t d = 0; d < shape->rank; d++)
-        if (shape->dims[d] == batch) return d;
+        if (pass_batch_positions(batch, shape->dims[d])) return d;
     return -1;
 }
 
 static int32_t axis_of(const samples *s, uint32_t input) {
-    return op_input_present(s->call, input) ? pass_sample_axis(&s->call->inputs[input].type.shape, s->batch)
+    return op_input_present(s->call, input) ? pass_sample_axis(s->batch, &s->call->inputs[input].type.shape)
                                             : -1;
 }
 
 static const op_shape *shape_of(const samples *s, uint32_t input) {
     return &s->call->inputs[input].type.shape;
+}
+
+/* The samples of the input lie where those of the result do, as many positions each. */
+static bool lies_as_result(const samples *s, uint32_t input) {
+    return s->out >= 0 && axis_of(s, input) == s->out &&
+           shape_of(s, input)->dims[s->out] == s->call->outputs[0].type.shape.dims[s->out];
 }
 
 /* From this input on all are the same for every sample. */
@@ -61,8 +76,9 @@ static bool is_first_along(const samples *s, int32_t axis) {
 static bool is_broadcast(const samples *s, const op_shape *operand) {
     const int32_t rank = s->call->outputs[0].type.shape.rank, own = s->out - (rank - operand->rank);
     if (operand->rank > rank) return false;
-    const int32_t axis = pass_sample_axis(operand, s->batch);
-    return axis >= 0 ? axis == own : own < 0 || operand->dims[own] == 1;
+    const int32_t axis = pass_sample_axis(s->batch, operand);
+    if (axis >= 0) return axis == own && operand->dims[own] == s->call->outputs[0].type.shape.dims[s->out];
+    return own < 0 || operand->dims[own] == 1;
 }
 
 static bool are_broadcast(const samples *s) {
@@ -73,7 +89,7 @@ static bool are_broadcast(const samples *s) {
 
 /* Scales and zero points are one for all, or lie along another axis. */
 static bool is_quantized_apart(const samples *s) {
-    if (axis_of(s, 0) != s->out || !are_common(s, 1)) return false;
+    if (!lies_as_result(s, 0) || !are_common(s, 1)) return false;
     const op_shape *scale = shape_of(s, 1);
     return scale->rank == 0 || (scale->rank == 1 && (scale->dims[0] == 1 || is_along_another(s, 1)));
 }
@@ -102,8 +118,7 @@ static bool is_transposed_apart(const samples *s) {
 static bool is_sliced_apart(const samples *s) {
     const int32_t rank = shape_of(s, 0)->rank;
     const op_shape *starts = s->call->input_count > 1 ? shape_of(s, 1) : NULL;
-    if (axis_of(s, 0) < 0 || axis_of(s, 0) != s->out || !are_common(s, 1) || !starts || starts->rank != 1)
-        return false;
+    if (!lies_as_result(s, 0) || !are_common(s, 1) || !starts || starts->rank != 1) return false;
     for (int64_t i = 0; i < starts->dims[0]; i++) {
         int64_t given = i, start, step = 1;
         int32_t axis;
@@ -120,20 +135,19 @@ static bool is_sliced_apart(const samples *s) {
 static bool is_padded_apart(const samples *s) {
     const int32_t axis = axis_of(s, 0), rank = shape_of(s, 0)->rank;
     int64_t before, after;
-    return axis >= 0 && axis == s->out && are_common(s, 1) && !op_input_present(s->call, 3) &&
+    return lies_as_result(s, 0) && are_common(s, 1) && !op_input_present(s->call, 3) &&
            op_input_integer(s->call, 1, axis, &before) && op_input_integer(s->call, 1, axis + rank, &after) &&
            !before && !after;
 }
 
 static bool is_resized_apart(const samples *s) {
-    return axis_of(s, 0) >= 0 && axis_of(s, 0) == s->out && are_common(s, 1) &&
-           !op_input_present(s->call, 1) &&
+    return lies_as_result(s, 0) && are_common(s, 1) && !op_input_present(s->call, 1) &&
            op_attribute_is(&s->call->attributes, "keep_aspect_ratio_policy", "stretch", "stretch");
 }
 
 static bool are_all_along(const samples *s, int32_t axis) {
     for (uint32_t i = 0; i < s->call->input_count; i++)
-        if (axis_of(s, i) != axis) return false;
+        if (!lies_as_result(s, i)) return false;
     return s->out == axis;
 }
 
@@ -155,12 +169,14 @@ static bool is_product_apart(const samples *s, uint32_t right) {
                   own = s->out - rank; /* from the end: -1 is the last axis */
     if (s->out < 0 || operands[0]->rank < 2 || operands[1]->rank < 2 || own == -1) return false;
     for (int i = 0; i < 2; i++) {
-        const int32_t axis = pass_sample_axis(operands[i], s->batch), place = operands[i]->rank + own;
-        if (axis >= 0 && axis != place) return false;
+        const int32_t axis = pass_sample_axis(s->batch, operands[i]), place = operands[i]->rank + own;
+        if (axis >= 0 &&
+            (axis != place || operands[i]->dims[axis] != s->call->outputs[0].type.shape.dims[s->out]))
+            return false;
         if (own == -2 && i == 1 && axis >= 0) return false;
         if (own < -2 && axis < 0 && place >= 0 && operands[i]->dims[place] != 1) return false;
     }
-    return pass_sample_axis(operands[0], s->batch) >= 0 || pass_sample_axis(operands[1], s->batch) >= 0;
+    return pass_sample_axis(s->batch, operands[0]) >= 0 || pass_sample_axis(s->batch, operands[1]) >= 0;
 }
 
 /* A scale or zero point that rows of different samples share. */
@@ -204,7 +220,7 @@ static bool is_one_hot_apart(const samples *s) {
 /* Repeated along other axes; or what is the same for all samples is repeated for each. */
 static bool is_tiled_apart(const samples *s) {
     if (s->out < 0) return false;
-    return axis_of(s, 0) >= 0 ? axis_of(s, 0) == s->out : shape_of(s, 0)->dims[s->out] == 1;
+    return axis_of(s, 0) >= 0 ? lies_as_result(s, 0) : shape_of(s, 0)->dims[s->out] == 1;
 }
 
 /* Samples lie along `axis` of the input, where it is there. */
@@ -220,7 +236,7 @@ static bool is_recurrence_apart(const samples *s) {
         if (i >= 4 && i <= 6 ? !is_absent_or_along(s, i, i > 4) : axis_of(s, i) >= 0) return false;
     for (uint32_t i = 0; i < s->call->output_count; i++) {
         const op_type *type = &s->call->outputs[i].type;
-        if (type->dtype != OP_NONE && pass_sample_axis(&type->shape, s->batch) != made[i]) return false;
+        if (type->dtype != OP_NONE && pass_sample_axis(s->batch, &type->shape) != made[i]) return false;
     }
     return true;
 }
@@ -237,13 +253,13 @@ static bool is_attention_apart(const samples *s) {
     }
     for (uint32_t i = 0; i < s->call->output_count; i++) {
         const op_type *type = &s->call->outputs[i].type;
-        if (type->dtype != OP_NONE && pass_sample_axis(&type->shape, s->batch) != 0) return false;
+        if (type->dtype != OP_NONE && pass_sample_axis(s->batch, &type->shape) != 0) return false;
     }
     return true;
 }
 
-bool pass_sample_rule_holds(const op_call *call, int64_t batch) {
-    const samples here = {call, batch, pass_sample_axis(&call->outputs[0].type.shape, batch)}, *s = &here;
+bool pass_sample_rule_holds(const pass_batch *batch, const op_call *call) {
+    const samples here = {call, batch, pass_sample_axis(batch, &call->outputs[0].type.shape)}, *s = &here;
     switch (call->code) {
     case OP_SHAPE:
     case OP_SIZE:
@@ -285,6 +301,9 @@ bool pass_sample_rule_holds(const op_call *call, int64_t batch) {
         return is_recurrence_apart(s);
     case OP_ATTENTION:
         return is_attention_apart(s);
+    case OP_DEFORM_CONV: /* X, weights, offsets, bias, mask */
+        return axis_of(s, 0) == 0 && axis_of(s, 1) < 0 && axis_of(s, 2) == 0 && axis_of(s, 3) < 0 &&
+               is_absent_or_along(s, 4, 0) && s->out == 0;
     case OP_GRID_SAMPLE:
     case OP_AFFINE_GRID:
         return s->out == 0 && axis_of(s, 0) == 0 && (call->code == OP_AFFINE_GRID || axis_of(s, 1) == 0);
@@ -310,14 +329,14 @@ bool pass_sample_rule_holds(const op_call *call, int64_t batch) {
         return axis_of(s, 0) >= 0 && s->out >= 0 && are_common(s, 1);
     case OP_SOFTMAX:
     case OP_LOG_SOFTMAX:
-        return axis_of(s, 0) == s->out && s->out >= 0 && is_along_another(s, -1);
+        return lies_as_result(s, 0) && is_along_another(s, -1);
     case OP_CUM_SUM:
     case OP_CUM_PROD:
-        return axis_of(s, 0) == s->out && s->out >= 0 && is_given_another(s, 1);
+        return lies_as_result(s, 0) && is_given_another(s, 1);
     case OP_LAYER_NORMALIZATION:
     case OP_RMS_NORMALIZATION: {
         int32_t axis;
-        return axis_of(s, 0) == s->out && s->out >= 0 && are_common(s, 1) &&
+        return lies_as_result(s, 0) && are_common(s, 1) &&
                op_axis(op_attribute_integer(&call->attributes, "axis", -1), shape_of(s, 0)->rank, &axis) &&
                axis > s->out;
     }
@@ -331,7 +350,7 @@ bool pass_sample_rule_holds(const op_call *call, int64_t batch) {
     case OP_SLICE:
         return is_sliced_apart(s);
     case OP_SPLIT:
-        return axis_of(s, 0) == s->out && s->out >= 0 && are_common(s, 1) && is_along_another(s, 0);
+        return lies_as_result(s, 0) && are_common(s, 1) && is_along_another(s, 0);
     case OP_CONCAT:
         return s->out >= 0 && are_all_along(s, s->out) && is_along_another(s, 0);
     case OP_GATHER:
@@ -342,14 +361,13 @@ bool pass_sample_rule_holds(const op_call *call, int64_t batch) {
     case OP_PAD:
         return is_padded_apart(s);
     case OP_TOP_K:
-        return axis_of(s, 0) == s->out && s->out >= 0 && are_common(s, 1) && is_along_another(s, -1);
+        return lies_as_result(s, 0) && are_common(s, 1) && is_along_another(s, -1);
     case OP_ONE_HOT:
         return is_one_hot_apart(s);
     case OP_TRILU:
     case OP_DET:
     case OP_INVERSE:
-        return axis_of(s, 0) >= 0 && axis_of(s, 0) == s->out && axis_of(s, 0) < shape_of(s, 0)->rank - 2 &&
-               are_common(s, 1);
+        return lies_as_result(s, 0) && axis_of(s, 0) < shape_of(s, 0)->rank - 2 && are_common(s, 1);
     default:
         return op_is_fusible(call->code) && are_broadcast(s);
     }

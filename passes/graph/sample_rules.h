@@ -3,14 +3,22 @@
 #ifndef OURO_SAMPLE_RULES_H
 #define OURO_SAMPLE_RULES_H
 
-#include "ir/operators/op.h"
+#include "ir/ir.h"
 
-/* The axis along which a tensor has the samples: the only one whose extent is `batch`. -1: it has none. */
-int32_t pass_sample_axis(const op_shape *shape, int64_t batch);
+typedef struct pass_batch {
+    const ir_module *module;
+    int64_t symbol; /* the dimension that says how many samples there are */
+} pass_batch;
 
-/* A run of the operator on all samples gives each sample what a run on it alone would give. Every extent in `call` is a number or `batch`,
- * which no tensor has twice, and what is known of inputs that are no constants is in their `symbolic`. An operator without a rule here
- * gives false. */
-bool pass_sample_rule_holds(const op_call *call, int64_t batch);
+/* How many positions each sample has along an axis of this extent: k of k * N, where N is the batch, one sample after another. 0: the extent
+ * is something else. */
+int64_t pass_batch_positions(const pass_batch *batch, int64_t extent);
+/* The axis along which a tensor has the samples: the only one whose extent is the batch or a multiple of it. -1: it has none. */
+int32_t pass_sample_axis(const pass_batch *batch, const op_shape *shape);
+
+/* A run of the operator on all samples gives each sample what a run on it alone would give. Every extent in `call` is a number, the batch or
+ * a multiple of it, of which no tensor has two, and what is known of inputs that are no constants is in their `symbolic`. An operator
+ * without a rule here gives false. */
+bool pass_sample_rule_holds(const pass_batch *batch, const op_call *call);
 
 #endif

@@ -33,20 +33,21 @@ enum {
 
 typedef struct splitter {
     pass_context *context;
-    int64_t batch;
+    pass_batch batch;
     bool *needed; /* by node id: something that is returned depends on it */
     uint64_t products, row_products, constant_bytes, nodes;
 } splitter;
 
 /* ---- can it be split? ---------------------------------------------------------------------------------- */
 
-/* Everything is known of the type but the batch, which it has at most once. */
-static bool has_one_batch(const op_type *type, int64_t batch) {
+/* Everything is known of the type but the batch, which it has at most once, or a multiple of it. */
+static bool has_one_batch(const op_type *type, const pass_batch *batch) {
     int found = 0;
     if (type->kind != OP_KIND_TENSOR || type->dtype == OP_STRING || type->shape.rank < 0) return false;
     for (int32_t d = 0; d < type->shape.rank; d++) {
-        if (type->shape.dims[d] < 0 && type->shape.dims[d] != batch) return false;
-        found += type->shape.dims[d] == batch;
+        if (type->shape.dims[d] >= 0) continue;
+        if (!pass_batch_positions(batch, type->shape.dims[d])) return false;
+        found++;
     }
     return found <= 1;
 }
@@ -70,8 +71,9 @@ static int64_t find_batch(const ir_graph *main) {
 static bool has_samples_first(const ir_graph *main, int64_t batch) {
     for (uint32_t i = 0; i < main->result_count; i++) {
         const ir_value *value = main->results[i]->value;
-        if (value->kind != IR_RESULT_OF_NODE || value->type.kind != OP_KIND_TENSOR ||
-            pass_sample_axis(&value->type.shape, batch) != 0)
+        const op_type *type = &value->type;
+        if (value->kind != IR_RESULT_OF_NODE || type->kind != OP_KIND_TENSOR || type->shape.rank < 1 ||
+            type->shape.dims[0] != batch)
             return false;
     }
     return main->result_count > 0;
@@ -90,17 +92,16 @@ static void find_needed(splitter *s) {
     }
 }
 
-/* The elements of a value are numbers that are known, or would be if the batch were. *open: some follow from it. */
-static bool are_known(const op_tensor *value, bool *open) {
-    int64_t elements;
-    bool known = value->symbolic && op_shape_elements(&value->type.shape, &elements);
-    *open = false;
+/* How many elements of a value follow from the size of the batch, as is known of them; *known: of all others the number is known. */
+static int64_t count_open(const op_tensor *value, bool *known) {
+    int64_t elements, open = 0;
+    *known = value->symbolic && op_shape_elements(&value->type.shape, &elements);
     for (int64_t i = 0; value->symbolic && op_shape_elements(&value->type.shape, &elements) && i < elements;
          i++) {
-        known &= value->symbolic[i] != OP_DIM_UNKNOWN;
-        *open |= value->symbolic[i] < 0 && value->symbolic[i] != OP_DIM_UNKNOWN;
+        *known &= value->symbolic[i] != OP_DIM_UNKNOWN;
+        open += value->symbolic[i] < 0 && value->symbolic[i] != OP_DIM_UNKNOWN;
     }
-    return known;
+    return open;
 }
 
 /* The input says only which shape the output has. */
@@ -111,16 +112,26 @@ static bool is_shape(op_code code, uint32_t input) {
            (input == 3 && code == OP_RESIZE);
 }
 
-/* What depends on the size of the batch, beside shapes, is numbers that follow from it as shapes do. */
+/* Its output has all elements of its inputs. */
+static bool keeps_all(op_code code) {
+    return code == OP_CONCAT || code == OP_RESHAPE || code == OP_SQUEEZE || code == OP_UNSQUEEZE ||
+           code == OP_IDENTITY || code == OP_FLATTEN;
+}
+
+/* What depends on the size of the batch, beside shapes, is numbers that are known to follow from it as shapes do. */
 static bool are_numbers_shapes(const op_call *call) {
-    bool follows = call->code == OP_SHAPE || call->code == OP_SIZE, open;
-    for (uint32_t i = 0; i < call->input_count; i++) {
-        are_known(&call->inputs[i], &open);
-        follows |= open && !is_shape(call->code, i);
+    const bool is_asked = call->code == OP_SHAPE || call->code == OP_SIZE;
+    int64_t open = 0, made = 0;
+    bool known, all = true;
+    for (uint32_t i = 0; i < call->input_count; i++)
+        if (!is_shape(call->code, i)) open += count_open(&call->inputs[i], &known);
+    for (uint32_t i = 0; i < call->output_count; i++) {
+        if (call->outputs[i].type.dtype == OP_NONE) continue;
+        made += count_open(&call->outputs[i], &known);
+        all &= known;
     }
-    for (uint32_t i = 0; i < call->output_count && follows; i++)
-        if (call->outputs[i].type.dtype != OP_NONE && !are_known(&call->outputs[i], &open)) return false;
-    return true;
+    /* A number that is not known, such as -1 in a shape, is as it was where all that are are still there. */
+    return (!open && !is_asked) || all || (keeps_all(call->code) && made == open);
 }
 
 static bool keeps_apart(const splitter *s, const ir_node *node, const op_call *call) {
@@ -132,16 +143,16 @@ static bool keeps_apart(const splitter *s, const ir_node *node, const op_call *c
         const bool is_input = i < call->input_count;
         const op_type *type = is_input ? &call->inputs[i].type : &call->outputs[i - call->input_count].type;
         if (type->dtype == OP_NONE) continue;
-        if (!has_one_batch(type, s->batch)) return false;
-        apart |= pass_sample_axis(&type->shape, s->batch) >= 0;
+        if (!has_one_batch(type, &s->batch)) return false;
+        apart |= pass_sample_axis(&s->batch, &type->shape) >= 0;
     }
-    return are_numbers_shapes(call) && (!apart || pass_sample_rule_holds(call, s->batch));
+    return are_numbers_shapes(call) && (!apart || pass_sample_rule_holds(&s->batch, call));
 }
 
 /* ---- is it worth it? ----------------------------------------------------------------------------------- */
 
 /* Products of numbers for one sample, in those that take as long as products of floats: of bytes, a machine has four at once. */
-static uint64_t products_of(const op_call *call, int64_t batch) {
+static uint64_t products_of(const op_call *call, const pass_batch *batch) {
     const bool is_float = call->code == OP_CONV || call->code == OP_CONV_TRANSPOSE ||
                           call->code == OP_MATMUL || call->code == OP_GEMM;
     uint64_t count = 1;
@@ -153,7 +164,7 @@ static uint64_t products_of(const op_call *call, int64_t batch) {
     const op_shape *of = call->code == OP_CONV_TRANSPOSE ? &call->inputs[0].type.shape : out;
     if (!is_convolution && !is_product && call->code != OP_CONV_TRANSPOSE) return 0;
     for (int32_t d = 0; d < of->rank; d++)
-        if (of->dims[d] != batch) count *= (uint64_t)of->dims[d];
+        count *= (uint64_t)(of->dims[d] >= 0 ? of->dims[d] : pass_batch_positions(batch, of->dims[d]));
     const op_shape *left = &call->inputs[0].type.shape,
                    *filters = &call->inputs[call->code == OP_QLINEAR_CONV ? 3 : 1].type.shape;
     if (is_product) count *= (uint64_t)(left->rank ? left->dims[left->rank - 1] : 1);
@@ -175,7 +186,7 @@ static uint64_t products_of_recurrence(const op_call *call, uint64_t *rows) {
 
 static void count_work(splitter *s, const op_call *call, const ir_node *node) {
     s->nodes++;
-    s->products += products_of(call, s->batch) + products_of_recurrence(call, &s->row_products);
+    s->products += products_of(call, &s->batch) + products_of_recurrence(call, &s->row_products);
     for (uint32_t i = 0; i < node->input_count; i++) {
         const ir_value *input = ir_input(node, i);
         /* Of a table, few rows are read. */
@@ -200,11 +211,11 @@ static base_status take_one(splitter *s) {
     if (status != BASE_OK) return status;
     for (uint32_t i = 0; i < main->parameter_count; i++) {
         ir_value *parameter = main->parameters[i];
-        if (pass_sample_axis(&parameter->type.shape, s->batch) != 0) continue;
+        if (pass_sample_axis(&s->batch, &parameter->type.shape) != 0) continue;
         parameter->type.shape.dims[0] = 1;
         parameter->is_sample = true;
     }
-    module->batch = s->batch;
+    module->batch = s->batch.symbol;
     for (const ir_node *node = main->first; node; node = node->next) {
         for (uint32_t i = 0; i < node->output_count; i++) {
             if (!node->outputs[i]) continue;
@@ -217,9 +228,10 @@ static base_status take_one(splitter *s) {
 
 base_status pass_split_batch(pass_context *context) {
     ir_module *module = context->module;
-    splitter s = {.context = context, .batch = find_batch(module->main)};
+    splitter s = {.context = context, .batch = {module, find_batch(module->main)}};
     base_arena arena;
-    if (!s.batch || context->options->whole_batch || module->run || !has_samples_first(module->main, s.batch))
+    if (!s.batch.symbol || context->options->whole_batch || module->run ||
+        !has_samples_first(module->main, s.batch.symbol))
         return BASE_OK;
     s.needed = BASE_ARRAY(context->scratch, bool, module->node_count);
     if (!s.needed) return base_fail_memory(context->report);

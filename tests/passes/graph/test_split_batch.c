@@ -37,6 +37,15 @@ static const ending apart[] = {
     {"constant %zero: int64[1] = {0} constant %rest: int64[2] = {32, 144}\n",
      "%n: ? = Shape(%c) %g: ? = Gather(%n, %zero) %s: ? = Concat(%g, %rest) {axis = 0} %y: ? = Reshape(%c, "
      "%s)\n"},
+    {"constant %zero: int64[1] = {0} constant %minus: int64[1] = {-1} constant %size: int64[1] = {144}\n",
+     "%n: ? = Shape(%c) %g: ? = Gather(%n, %zero) %s: ? = Concat(%g, %minus, %size) {axis = 0} %y: ? = "
+     "Reshape(%c, %s)\n"},
+    /* Rows of all samples together. */
+    {"constant %flat: int64[2] = {-1, 144} constant %back: int64[3] = {-1, 32, 144}\n",
+     "%f: ? = Reshape(%c, %flat) %p: ? = Softmax(%f) {axis = 1} %q: ? = Add(%p, %f) %y: ? = Reshape(%q, "
+     "%back)\n"},
+    {"constant %flat: int64[4] = {-1, 8, 12, 12} constant %back: int64[4] = {-1, 128, 10, 10}\n",
+     "%f: ? = Reshape(%c, %flat) %p: ? = Conv(%f, %u) %y: ? = Reshape(%p, %back)\n"},
     /* The samples lie along another axis between. */
     {AXIS(0), "%t: ? = Transpose(%c) {perm = [1, 0, 2, 3]} %y: ? = ReduceMean(%t, %axis) {keepdims = 0}\n"},
     {"", "%t: ? = Transpose(%c) {perm = [2, 1, 0, 3]} %a: ? = CumSum(%t, %last) %y: ? = Transpose(%a) {perm "
@@ -94,6 +103,11 @@ static const ending joined[] = {
      "%y: ? = Slice(%c, %from, %to, %axis, %step)\n"},
     {"constant %row: int64[1] = {0}\n", "%g: ? = Gather(%c, %row) {axis = 0} %y: ? = Add(%c, %g)\n"},
     {"", "%y: ? = Concat(%c, %c) {axis = 0}\n"},
+    {"constant %flat: int64[2] = {-1, 144} constant %back: int64[3] = {-1, 32, 144}" AXIS(0),
+     "%f: ? = Reshape(%c, %flat) %m: ? = ReduceMean(%f, %axis) %q: ? = Sub(%f, %m) %y: ? = Reshape(%q, "
+     "%back)\n"},
+    {"constant %twice: int64[4] = {2, 1, 1, 1} constant %back: int64[3] = {-1, 64, 144}\n",
+     "%t: ? = Tile(%c, %twice) %y: ? = Reshape(%t, %back)\n"},
     /* The elements of a sample come to lie among those of others. */
     {"constant %s: int64[4] = {32, -1, 12, 12}\n",
      "%r: ? = Reshape(%c, %s) %y: ? = Transpose(%r) {perm = [1, 0, 2, 3]}\n"},
@@ -198,6 +212,8 @@ static void samples_apart(void **state) {
             assert_true(header->arena_bytes > 0);
             static const int numbers[] = {1, 3, 0, MOST_SAMPLES, 2};
             for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
+                /* Of no sample, nothing says what the -1 of such a shape stands for. */
+                if (!numbers[k] && strstr(apart[i].constants, "%minus")) continue;
                 bind_samples(&split, 0, x, numbers[k]);
                 bind_samples(&whole, 0, x, numbers[k]);
                 support_run(&split);
@@ -223,7 +239,7 @@ static void samples_joined(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof joined / sizeof *joined; i++)
         expect_whole(module_text(&joined[i], "%y"), joined[i].nodes);
-    expect_whole(module_text(&joined[13], "%y, %i"), "indices of MaxPool");
+    expect_whole(module_text(&joined[15], "%y, %i"), "indices of MaxPool");
     /* An output that no sample has a part of. */
     const ending also = {AXIS(0), "%y: ? = Relu(%c) %z: ? = ReduceSum(%c, %axis)\n"};
     expect_whole(module_text(&also, "%y, %z"), "a sum beside");
