@@ -6,6 +6,7 @@
  *     %y = Identity(%x)                            =>   %x
  *     %y = If(true) {...} {...}                    =>   the nodes of the branch
  *     %y = ScatterND(%x, indices, %u)              =>   fewer indices, of slices (shorten_indices.c)
+ *     %t = Where(Equal(%s, -1), 1, %s)             =>   the shape without -1 (expand_shapes.c)
  *
  * Nodes run on portable kernels. Results above LARGEST_RESULT stay nodes, and so do those of unknown size whose
  * inputs have more than LARGEST_MEASURED elements: a file of a few bytes must not demand more memory than the
@@ -270,7 +271,8 @@ static base_status fold_graph(folder *f, ir_graph *graph) {
                 gone = all_constant(node) ? evaluate(f, node) : fold_known_values(f, node);
                 base_arena_free(&f->arena);
                 if (!gone) skip_reshape(node);
-                const base_status status = gone ? BASE_OK : pass_shorten_indices(f->context, node);
+                base_status status = gone ? BASE_OK : pass_shorten_indices(f->context, node);
+                if (status == BASE_OK && !gone) status = pass_expand_shape(f->context, node);
                 if (status != BASE_OK) return status;
             }
         }

@@ -11,6 +11,7 @@
 typedef struct samples {
     const op_call *call;
     const pass_batch *batch;
+    int64_t *times;
     int32_t out; /* the axis of output 0; -1: it has none */
 } samples;
 
@@ -94,15 +95,18 @@ static bool is_quantized_apart(const samples *s) {
     return scale->rank == 0 || (scale->rank == 1 && (scale->dims[0] == 1 || is_along_another(s, 1)));
 }
 
-/* As many elements lie before the samples as before, so each sample has the elements that it had, in their order. */
+/* As many elements lie before the samples as did, so each sample has the elements that it had, in their order. */
 static bool is_reshaped_apart(const samples *s) {
     const op_shape *from = shape_of(s, 0), *to = &s->call->outputs[0].type.shape;
     const int32_t axis = axis_of(s, 0);
-    int64_t before = 1, after = 1;
+    int64_t before = *s->times, after = 1;
     if (axis < 0 || s->out < 0 || !are_common(s, 1)) return false;
     for (int32_t d = 0; d < axis; d++) before *= from->dims[d];
     for (int32_t d = 0; d < s->out; d++) after *= to->dims[d];
-    return before == after;
+    if (before == 0) return true; /* any times, or no elements */
+    *s->times = after > 0 ? before / after : 0;
+    return after > 0 && before % after == 0 &&
+           pass_batch_positions(s->batch, to->dims[s->out]) % *s->times == 0;
 }
 
 static bool is_transposed_apart(const samples *s) {
@@ -258,8 +262,9 @@ static bool is_attention_apart(const samples *s) {
     return true;
 }
 
-bool pass_sample_rule_holds(const pass_batch *batch, const op_call *call) {
-    const samples here = {call, batch, pass_sample_axis(batch, &call->outputs[0].type.shape)}, *s = &here;
+bool pass_sample_rule_holds(const pass_batch *batch, const op_call *call, int64_t *times) {
+    const samples here = {call, batch, times, pass_sample_axis(batch, &call->outputs[0].type.shape)},
+                  *s = &here;
     switch (call->code) {
     case OP_SHAPE:
     case OP_SIZE:

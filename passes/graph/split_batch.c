@@ -34,7 +34,8 @@ enum {
 typedef struct splitter {
     pass_context *context;
     pass_batch batch;
-    bool *needed; /* by node id: something that is returned depends on it */
+    bool *needed;   /* by node id: something that is returned depends on it */
+    int64_t *times; /* by value id: how the samples lie along their axis (sample_rules.h) */
     uint64_t products, row_products, constant_bytes, nodes;
 } splitter;
 
@@ -134,8 +135,22 @@ static bool are_numbers_shapes(const op_call *call) {
     return (!open && !is_asked) || all || (keeps_all(call->code) && made == open);
 }
 
+/* How the samples of all inputs lie along their axes. False: not in one way. */
+static bool find_times(const splitter *s, const ir_node *node, int64_t *times) {
+    *times = PASS_ANY_TIMES;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const ir_value *input = ir_input(node, i);
+        if (!input || pass_sample_axis(&s->batch, &input->type.shape) < 0) continue;
+        const int64_t own = s->times[input->id.index];
+        if (own != PASS_ANY_TIMES && *times != PASS_ANY_TIMES && own != *times) return false;
+        if (own != PASS_ANY_TIMES) *times = own;
+    }
+    return true;
+}
+
 static bool keeps_apart(const splitter *s, const ir_node *node, const op_call *call) {
     bool apart = false;
+    int64_t times;
     if (node->graph_count ||
         op_schema_of(node->code)->flags & (OP_FLAG_EFFECT | OP_FLAG_DYNAMIC | OP_FLAG_LISTS))
         return false;
@@ -146,7 +161,12 @@ static bool keeps_apart(const splitter *s, const ir_node *node, const op_call *c
         if (!has_one_batch(type, &s->batch)) return false;
         apart |= pass_sample_axis(&s->batch, &type->shape) >= 0;
     }
-    return are_numbers_shapes(call) && (!apart || pass_sample_rule_holds(&s->batch, call));
+    if (!are_numbers_shapes(call)) return false;
+    if (apart && (!find_times(s, node, &times) || !pass_sample_rule_holds(&s->batch, call, &times)))
+        return false;
+    for (uint32_t i = 0; i < node->output_count && apart; i++)
+        if (node->outputs[i]) s->times[node->outputs[i]->id.index] = times;
+    return true;
 }
 
 /* ---- is it worth it? ----------------------------------------------------------------------------------- */
@@ -234,7 +254,10 @@ base_status pass_split_batch(pass_context *context) {
         !has_samples_first(module->main, s.batch.symbol))
         return BASE_OK;
     s.needed = BASE_ARRAY(context->scratch, bool, module->node_count);
-    if (!s.needed) return base_fail_memory(context->report);
+    s.times = BASE_ARRAY(context->scratch, int64_t, module->value_count);
+    if (!s.needed || !s.times) return base_fail_memory(context->report);
+    for (uint32_t i = 0; i < module->main->parameter_count; i++)
+        s.times[module->main->parameters[i]->id.index] = 1;
     find_needed(&s);
     bool apart = true, fine = true;
     base_arena_init(&arena, context->scratch->allocator);

@@ -65,6 +65,8 @@ static const struct pass_case {
     {"graph/cases/fold_slice_of_all", pass_fold_constants, 0},
     {"graph/cases/fold_resize", pass_fold_constants, 0},
     {"graph/cases/fold_unknown", pass_fold_constants, 0},
+    /* Extents and constants beside each other; not beside numbers that only a run has, nor where other numbers than -1 are looked for. */
+    {"graph/cases/fold_expand_shape", pass_fold_constants, 0},
     /* The first If is decided; its result has a rank then, which decides the second, and that the third. */
     {"graph/cases/fold_ifs_of_ranks", pass_fold_constants, 0},
     /* Constant tuples that go through a whole axis become rows or planes; not through a part of it, nor of mixed rows, nor what

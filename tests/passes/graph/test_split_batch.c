@@ -46,6 +46,11 @@ static const ending apart[] = {
      "%back)\n"},
     {"constant %flat: int64[4] = {-1, 8, 12, 12} constant %back: int64[4] = {-1, 128, 10, 10}\n",
      "%f: ? = Reshape(%c, %flat) %p: ? = Conv(%f, %u) %y: ? = Reshape(%p, %back)\n"},
+    /* Positions first, as in attention of other exporters: rows of all samples for each. */
+    {"constant %flat: int64[2] = {-1, 144} constant %back: int64[3] = {32, -1, 144}\n",
+     "%r: ? = Reshape(%c, %rows) %t: ? = Transpose(%r) {perm = [1, 0, 2]} %f: ? = Reshape(%t, %flat) %p: ? = "
+     "Softmax(%f) {axis = 1}\n"
+     "%q: ? = Add(%p, %f) %o: ? = Reshape(%q, %back) %y: ? = Transpose(%o) {perm = [1, 0, 2]}\n"},
     /* The samples lie along another axis between. */
     {AXIS(0), "%t: ? = Transpose(%c) {perm = [1, 0, 2, 3]} %y: ? = ReduceMean(%t, %axis) {keepdims = 0}\n"},
     {"", "%t: ? = Transpose(%c) {perm = [2, 1, 0, 3]} %a: ? = CumSum(%t, %last) %y: ? = Transpose(%a) {perm "
@@ -58,7 +63,7 @@ static const ending apart[] = {
      "%y: ? = Slice(%c, %from, %to, %axes)\n"},
     {"constant %parts: int64[2] = {8, 24}\n",
      "%a: ?, %d: ? = Split(%c, %parts) {axis = 1} %y: ? = Concat(%d, %a, %a) {axis = 1}\n"},
-    {"constant %rows: int64[3] = {5, 0, 5}\n", "%y: ? = Gather(%c, %rows) {axis = 1}\n"},
+    {"constant %some: int64[3] = {5, 0, 5}\n", "%y: ? = Gather(%c, %some) {axis = 1}\n"},
     {"constant %p: int64[8] = {0, 1, 0, 2, 0, 0, 3, 0}\n", "%y: ? = Pad(%c, %p)\n"},
     {"constant %f: float32[4] = {1.0, 1.0, 2.0, 2.0}\n",
      "%y: ? = Resize(%c, _, %f) {coordinate_transformation_mode = \"asymmetric\", mode = \"nearest\", "
@@ -108,6 +113,13 @@ static const ending joined[] = {
      "%back)\n"},
     {"constant %twice: int64[4] = {2, 1, 1, 1} constant %back: int64[3] = {-1, 64, 144}\n",
      "%t: ? = Tile(%c, %twice) %y: ? = Reshape(%t, %back)\n"},
+    {"constant %flat: int64[2] = {-1, 144} constant %back: int64[3] = {-1, 32, 144}\n",
+     "%r: ? = Reshape(%c, %rows) %t: ? = Transpose(%r) {perm = [1, 0, 2]} %f: ? = Reshape(%t, %flat) %y: ? = "
+     "Reshape(%f, %back)\n"},
+    {"constant %flat: int64[2] = {-1, 144} constant %back: int64[3] = {-1, 32, 144}\n",
+     "%r: ? = Reshape(%c, %rows) %t: ? = Transpose(%r) {perm = [1, 0, 2]} %f: ? = Reshape(%t, %flat) %g: ? = "
+     "Reshape(%c, %flat)\n"
+     "%q: ? = Add(%f, %g) %y: ? = Reshape(%q, %back)\n"},
     /* The elements of a sample come to lie among those of others. */
     {"constant %s: int64[4] = {32, -1, 12, 12}\n",
      "%r: ? = Reshape(%c, %s) %y: ? = Transpose(%r) {perm = [1, 0, 2, 3]}\n"},
@@ -143,7 +155,8 @@ static const char *module_text(const ending *end, const char *outputs) {
     support_write_constant(&to, "v", "float32", "32,32,3,3", FILTERS * FILTERS * 9, 2);
     support_write_constant(&to, "wide", "float32", "4608,6", FILTERS * POINTS * 6, 3);
     support_write_constant(&to, "narrow", "float32", "6", 6, 4);
-    support_write(&to, " constant %%last: int64[] = {3}\n %s", end->constants);
+    support_write(&to, " constant %%last: int64[] = {3} constant %%rows: int64[3] = {0, 32, 144}\n %s",
+                  end->constants);
     support_write(
         &to,
         " graph main(%%x: float32[N,8,12,12]) {\n"
@@ -239,7 +252,7 @@ static void samples_joined(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof joined / sizeof *joined; i++)
         expect_whole(module_text(&joined[i], "%y"), joined[i].nodes);
-    expect_whole(module_text(&joined[15], "%y, %i"), "indices of MaxPool");
+    expect_whole(module_text(&joined[17], "%y, %i"), "indices of MaxPool");
     /* An output that no sample has a part of. */
     const ending also = {AXIS(0), "%y: ? = Relu(%c) %z: ? = ReduceSum(%c, %axis)\n"};
     expect_whole(module_text(&also, "%y, %z"), "a sum beside");
