@@ -28,6 +28,7 @@
  *   check-constants      graph/check_constants.c       what would certainly fail when it runs is refused
  *   recognise-gelu       graph/recognise_gelu.c        Gelu in its parts becomes the operator
  *   sink-transposes      graph/sink_transposes.c       Transposes go past operators to their inverses
+ *   turn-pools           graph/turn_pools.c            MaxPools between a Transpose and its inverse read images as they lie
  *   hoist-invariants     graph/hoist_invariants.c      what is the same in all iterations moves out of the loop
  *   carry-growth         loops/carry_growth.c          what a loop appends is carried with that axis first
  *   halve-states         loops/halve_states.c          states that grow in half precision, if that is asked for
@@ -97,6 +98,7 @@
     FACT(WEIGHTS, "weights have the bits that were asked for")                                               \
     FACT(GELUS, "Gelu is one node")                                                                          \
     FACT(TRANSPOSES, "Transposes stand where they meet their inverses")                                      \
+    FACT(POOLS, "pools read images as they lie")                                                             \
     FACT(FUSED, "operators are fused")                                                                       \
     FACT(CHANNELS, "channels are scaled and shifted by elementwise operators")                               \
     FACT(UNFOLDED, "images are convolved as wholes, not their phases")                                       \

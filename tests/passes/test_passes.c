@@ -49,6 +49,8 @@ static const struct pass_case {
     {"graph/cases/sink_transposes", pass_sink_transposes, 0},
     {"graph/cases/sink_transposes_not", pass_sink_transposes, 0},
     {"graph/cases/sink_transposes_turned", pass_sink_transposes, 0},
+    {"graph/cases/turn_pools", pass_turn_pools, 0},
+    {"graph/cases/turn_pools_not", pass_turn_pools, 0},
     {"graph/cases/fuse_heads", pass_fuse, 0},
     {"graph/cases/fuse_heads_float16", pass_fuse, 0},
     {"graph/cases/fuse_heads_not", pass_fuse, 0},

@@ -6,6 +6,7 @@
  * padding has, the lowest number, or the average 0.
  */
 #include "ir/operators/window.h"
+#include "runtime/kernels/portable/pool_bytes.h"
 #include "runtime/kernels/portable/pool_maps.h"
 #include "runtime/kernels/portable/pool_rows.h"
 #include "runtime/kernels/portable/product.h"
@@ -39,6 +40,8 @@ typedef struct pool {
     rt_pool_map map;
     bool by_lines; /* of floats: */
     rt_pool_rows rows;
+    bool by_points; /* of bytes, in windows of points that are rows of the last dimension: */
+    rt_pool_bytes points;
 } pool;
 
 typedef struct pool_job {
@@ -186,41 +189,6 @@ RT_CLONES static void sum_row(const float *x, int64_t stride, float *y, int64_t 
     ROW(float, y[i] += value;)
 }
 
-#define LARGEST_BYTES(type)                                                                                  \
-    /* The largest of three lines; and of what is there and two more. */                                     \
-    RT_CLONES static void largest_of_three_##type(const type *a, const type *b, const type *c,               \
-                                                  type *restrict y, int64_t count) {                         \
-        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
-            const type two = a[i] > b[i] ? a[i] : b[i];                                                      \
-            y[i] = two > c[i] ? two : c[i];                                                                  \
-        }                                                                                                    \
-    }                                                                                                        \
-    RT_CLONES static void largest_with_two_##type(const type *a, const type *b, type *restrict y,            \
-                                                  int64_t count) {                                           \
-        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
-            const type two = a[i] > b[i] ? a[i] : b[i];                                                      \
-            y[i] = two > y[i] ? two : y[i];                                                                  \
-        }                                                                                                    \
-    }
-LARGEST_BYTES(int8_t)
-LARGEST_BYTES(uint8_t)
-
-/* The largest bytes of `lines` lines, the next of which lies `step` bytes after one. */
-static void largest_bytes(bool is_signed, const uint8_t *x, int64_t lines, int64_t step, uint8_t *y,
-                          int64_t count) {
-    const uint8_t *second = x + (lines > 1 ? step : 0), *third = x + (lines > 2 ? 2 * step : 0);
-    if (is_signed)
-        largest_of_three_int8_t((const int8_t *)x, (const int8_t *)second, (const int8_t *)third, (int8_t *)y,
-                                count);
-    else largest_of_three_uint8_t(x, second, third, y, count);
-    for (int64_t i = 3; i < lines; i += 2) {
-        const uint8_t *one = x + i * step, *other = i + 1 < lines ? one + step : one;
-        if (is_signed)
-            largest_with_two_int8_t((const int8_t *)one, (const int8_t *)other, (int8_t *)y, count);
-        else largest_with_two_uint8_t(one, other, y, count);
-    }
-}
-
 /* `first` is the index of x[0]; an index below zero: nothing has been seen. */
 RT_CLONES static void maximum_row_indices(const float *x, int64_t stride, float *y, int64_t *indices,
                                           int64_t first, int64_t count) {
@@ -314,15 +282,11 @@ static void maximum_of_lines(const pool_job *job, int64_t map, int64_t z, int64_
         const uint8_t *from = x + row * shape->input[2] + first + low;
         const int64_t step = shape->dilation[1] * shape->input[2];
         if (kz == planes.low) {
-            largest_bytes(is_signed, from, rows.high - rows.low, step, line + low, end - low);
+            rt_largest_bytes(is_signed, from, rows.high - rows.low, step, line + low, end - low);
             continue;
         }
-        for (int64_t ky = 0; ky < rows.high - rows.low; ky++, from += step) {
-            if (is_signed)
-                largest_with_two_int8_t((const int8_t *)from, (const int8_t *)from, (int8_t *)line + low,
-                                        end - low);
-            else largest_with_two_uint8_t(from, from, line + low, end - low);
-        }
+        for (int64_t ky = 0; ky < rows.high - rows.low; ky++, from += step)
+            rt_larger_bytes(is_signed, from, from, line + low, end - low);
     }
 }
 
@@ -341,7 +305,7 @@ static void maximum_of_rows(const pool_job *job, int64_t map, int64_t z, int64_t
         *to = (uint8_t *)job->y + map * shape->output_size + (z * shape->output[1] + y) * width;
     for (int64_t i = 0; i < rows; i++)
         maximum_of_lines(job, map, z, y + i, -shape->before[2], length, lines + i * length);
-    largest_bytes(is_signed, lines, shape->kernel[2], shape->dilation[2], largest, last);
+    rt_largest_bytes(is_signed, lines, shape->kernel[2], shape->dilation[2], largest, last);
     for (int64_t i = 0; i < rows; i++)
         rt_copy_every(to + i * width, largest + i * length, width, shape->stride[2]);
 }
@@ -359,12 +323,12 @@ static void maximum_of_row(const pool_job *job, int64_t map, int64_t z, int64_t 
         const int64_t positions = (outputs - 1) * stride + 1;
         if (reach + stride <= LINE) {
             maximum_of_lines(job, map, z, y, first, positions + reach - 1, line);
-            largest_bytes(is_signed, line, shape->kernel[2], shape->dilation[2], largest, positions);
+            rt_largest_bytes(is_signed, line, shape->kernel[2], shape->dilation[2], largest, positions);
         } else { /* windows that are wider than the line: element by element */
             uint8_t found[2] = {is_signed ? 0x80 : 0, 0};
             for (int64_t kx = 0; kx < shape->kernel[2]; kx++) {
                 maximum_of_lines(job, map, z, y, first + kx * shape->dilation[2], 1, found + 1);
-                largest_bytes(is_signed, found, 2, 1, largest, 1);
+                rt_largest_bytes(is_signed, found, 2, 1, largest, 1);
                 found[0] = largest[0];
             }
         }
@@ -709,6 +673,16 @@ static void pool_member(void *context, int member, int members) {
     }
 }
 
+static void points_member(void *context, int member, int members) {
+    const pool_job *job = context;
+    const pool *shape = job->shape;
+    const int64_t rows = shape->output[0], all = shape->maps * rows;
+    const int64_t size = shape->output[1] * shape->output[2];
+    for (int64_t i = all * member / members; i < all * (member + 1) / members; i++)
+        rt_pool_bytes_row(&shape->points, (const uint8_t *)job->x + i / rows * shape->input_size, i % rows,
+                          (uint8_t *)job->y + i * size);
+}
+
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     (void)scratch;
@@ -718,7 +692,8 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     if (shape->indices) job.indices = outputs[1].data;
     const double work = (double)shape->maps * (double)shape->output_size * (double)shape->kernel[0] *
                         (double)shape->kernel[1] * (double)shape->kernel[2];
-    rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, pool_member, &job);
+    rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads,
+                shape->by_points ? points_member : pool_member, &job);
     return BASE_OK;
 }
 
@@ -740,6 +715,23 @@ static void join_rows(pool *shape) {
     shape->input[0] = shape->input[1] = shape->output[0] = shape->output[1] = shape->maps = 1;
     shape->input_size = shape->input[2];
     shape->output_size = shape->output[2];
+}
+
+static void find_points(pool *shape) {
+    if ((shape->dtype != OP_INT8 && shape->dtype != OP_UINT8) || shape->global || shape->indices) return;
+    if (shape->kernel[2] != 1 || shape->stride[2] != 1 || shape->before[2] != 0 ||
+        shape->output[2] != shape->input[2])
+        return;
+    shape->by_points = true;
+    shape->points = (rt_pool_bytes){.negative = shape->dtype == OP_INT8, .channels = shape->input[2]};
+    for (int i = 0; i < 2; i++) {
+        shape->points.input[i] = shape->input[i];
+        shape->points.output[i] = shape->output[i];
+        shape->points.kernel[i] = shape->kernel[i];
+        shape->points.stride[i] = shape->stride[i];
+        shape->points.dilation[i] = shape->dilation[i];
+        shape->points.before[i] = shape->before[i];
+    }
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
@@ -781,6 +773,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         shape->output_size *= shape->output[i];
     }
     join_rows(shape);
+    find_points(shape);
     const bool halves = rt_is_half(shape->dtype) && !shape->indices && shape->input[2] <= HALF_LINE &&
                         shape->output[2] <= HALF_LINE;
     const bool by_rows =

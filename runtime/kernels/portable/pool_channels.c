@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool_channels.c: MaxPool and AveragePool of floats where channels are innermost, or in blocks of 16: the maximum, or the sum, of rows of channels.
  *
+ * Channels are innermost in the layout that says so, or in a row-major image whose last dimension stands for them: it has one channel, and
+ * the window is one element wide there (passes/graph/turn_pools.c).
+ *
  * Each window element is a row of all channels, or of those of a block, contiguous in memory, so that a point of the output is the maximum of some
  * rows, one register after another. The numbers are those of pool.c: a NaN stays, and a window that sees nothing has the lowest
  * number.
@@ -30,14 +33,35 @@ typedef struct image_job {
     float *y;
 } image_job;
 
+/* The last number of each of `parts` lists in an attribute is this one, or there are none. */
+static bool ends_with(const op_call *call, const char *name, size_t parts, int64_t number) {
+    const op_attribute *list = op_attribute_find(&call->attributes, name);
+    const size_t each = list ? list->count / parts : 0;
+    for (size_t i = 0; each && i < parts; i++)
+        if (list->as.integers[(i + 1) * each - 1] != number) return false;
+    return true;
+}
+
+/* A row-major image whose last dimension stands for channels. */
+static bool is_of_points(const op_call *call) {
+    const op_type *x = &call->inputs[0].type;
+    return call->code == OP_MAX_POOL && x->layout == OP_LAYOUT_ROW_MAJOR &&
+           call->outputs[0].type.layout == OP_LAYOUT_ROW_MAJOR &&
+           (x->shape.rank == 4 || x->shape.rank == 5) && x->shape.dims[1] == 1 &&
+           op_attribute_find(&call->attributes, "kernel_shape") && ends_with(call, "kernel_shape", 1, 1) &&
+           ends_with(call, "strides", 1, 1) && ends_with(call, "pads", 2, 0);
+}
+
 static bool accepts(const op_call *call, const rt_environment *environment) {
     const op_type *x = &call->inputs[0].type, *y = &call->outputs[0].type;
     if (call->code != OP_MAX_POOL && call->code != OP_AVERAGE_POOL) return false;
     /* Plans for every machine keep to one order of sums, that of row-major images. */
     if (call->code == OP_AVERAGE_POOL && environment->portable_only) return false;
-    if (x->dtype != OP_FLOAT || x->shape.rank != 4) return false;
+    if (x->dtype != OP_FLOAT) return false;
     if (call->output_count > 1 && call->outputs[1].type.dtype != OP_NONE) return false;
-    return x->layout == y->layout && (x->layout == OP_LAYOUT_NHWC || x->layout == OP_LAYOUT_NC16);
+    if (is_of_points(call)) return true;
+    return x->shape.rank == 4 && x->layout == y->layout &&
+           (x->layout == OP_LAYOUT_NHWC || x->layout == OP_LAYOUT_NC16);
 }
 
 /* The window elements of one dimension that lie inside of `extent` points, or of the input, at output position `at`. */
@@ -322,17 +346,20 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
     const op_shape *x = &call->inputs[0].type.shape;
-    const bool blocked = call->inputs[0].type.layout == OP_LAYOUT_NC16;
+    const bool blocked = call->inputs[0].type.layout == OP_LAYOUT_NC16, of_points = is_of_points(call);
     const int64_t blocks = blocked ? (x->dims[1] + LANES - 1) / LANES : 1;
     image *shape = BASE_NEW(arena, image);
     if (!shape) return base_fail_memory(report);
     op_window window;
     base_status status = op_window_read(call, NULL, &window, report);
     if (status != BASE_OK) return status;
+    if (of_points) window = op_window_of_three(&window); /* the third one is that of the channels */
     *shape = (image){.maximum = call->code == OP_MAX_POOL,
                      .sums = op_attribute_integer(&call->attributes, "ouro.sum", 0) != 0,
                      .include_padding = op_attribute_integer(&call->attributes, "count_include_pad", 0) != 0,
-                     .channels = blocked ? LANES : x->dims[1],
+                     .channels = of_points ? x->dims[x->rank - 1]
+                                 : blocked ? LANES
+                                           : x->dims[1],
                      .blocks = blocks,
                      .rest = blocked ? x->dims[1] % LANES : 0,
                      .lines = x->dims[0] * blocks * window.output[0]};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_pool_channels.c: MaxPool where channels are innermost, or in blocks (runtime/kernels/portable/pool_channels.c) gives the bits of the
  * row-major kernel, NaN included, for random windows, on one thread and on three; AveragePool nearly the same numbers, with all ways to count; and
- * what both refuse. */
+ * what both refuse. MaxPool where the last dimension of a row-major image stands for channels, of bytes as well. */
 #include "tests/support/allocations.h"
 #include "tests/support/application.h"
 #include <math.h>
@@ -143,9 +143,77 @@ static void averages_that_are_refused(void **unused) {
     application_free(&app);
 }
 
+/* The images of an NCHW tensor, as one whose last dimension is the channels, and which has one channel. */
+static void turn(const op_tensor *from, const op_tensor *to) {
+    const int64_t *dims = from->type.shape.dims, points = dims[2] * dims[3];
+    const size_t size = op_dtype_bytes(from->type.dtype);
+    for (int64_t i = 0; i < dims[0] * dims[1] * points; i++) {
+        const int64_t channel = i / points % dims[1], image = i / points / dims[1];
+        memcpy((char *)to->data + (size_t)((image * points + i % points) * dims[1] + channel) * size,
+               (const char *)from->data + (size_t)i * size, size);
+    }
+}
+
+/* Attributes of a window of two dimensions, or with one of one element after them. */
+static void add_window(application *app, const int64_t numbers[5][2], bool ceil, size_t rank) {
+    static const char *const names[] = {"kernel_shape", "strides", "dilations"};
+    for (int i = 0; i < 3; i++)
+        application_integers(app, names[i], rank, (const int64_t[]){numbers[i][0], numbers[i][1], 1});
+    if (rank == 2)
+        application_integers(app, "pads", 4,
+                             (const int64_t[]){numbers[3][0], numbers[3][1], numbers[4][0], numbers[4][1]});
+    else
+        application_integers(
+            app, "pads", 6,
+            (const int64_t[]){numbers[3][0], numbers[3][1], 0, numbers[4][0], numbers[4][1], 0});
+    application_integer(app, "ceil_mode", ceil);
+}
+
+/* Bytes and floats of images whose last dimension stands for channels: what the pool of each channel gives. */
+static void points_are_channels(void **unused) {
+    (void)unused;
+    static const op_dtype dtypes[] = {OP_INT8, OP_UINT8, OP_FLOAT};
+    for (uint64_t round = 1; round <= 3 * ROUNDS; round++) {
+        uint64_t seed = round;
+        const op_dtype dtype = dtypes[round % 3];
+        const int64_t images = random_range(&seed, 1, 2), channels = random_range(&seed, 1, 300),
+                      height = random_range(&seed, 9, 14), width = random_range(&seed, 9, 14);
+        int64_t numbers[5][2];
+        const bool ceil = random_range(&seed, 0, 1);
+        for (int i = 0; i < 2; i++) {
+            numbers[0][i] = random_range(&seed, 1, 5);
+            numbers[1][i] = random_range(&seed, 1, 3);
+            numbers[2][i] = random_range(&seed, 1, 2);
+            numbers[3][i] = random_range(&seed, 0, numbers[0][i] - 1);
+            numbers[4][i] = random_range(&seed, 0, numbers[0][i] - 1);
+        }
+        print_message("seed %llu\n", (unsigned long long)round);
+        application first, last;
+        application_init(&first, OP_MAX_POOL);
+        application_init(&last, OP_MAX_POOL);
+        float *x = application_random(&first, dtype, 4, DIMS(images, channels, height, width), &seed);
+        if (dtype == OP_FLOAT) x[random_range(&seed, 0, images * channels * height * width - 1)] = NAN;
+        application_input(&last, dtype, 5, DIMS(images, 1, height, width, channels));
+        turn(&first.inputs[0], &last.inputs[0]);
+        add_window(&first, (const int64_t(*)[2])numbers, ceil, 2);
+        add_window(&last, (const int64_t(*)[2])numbers, ceil, 3);
+        application_run(&first, "portable.pool", 1);
+        application_run(&last, dtype == OP_FLOAT ? "portable.pool_channels" : "portable.pool",
+                        round % 2 ? 1 : 3);
+        op_tensor expected = first.outputs[0];
+        assert_int_equal(expected.bytes, last.outputs[0].bytes);
+        expected.data = application_memory(&first, expected.bytes);
+        turn(&first.outputs[0], &expected);
+        assert_memory_equal(last.outputs[0].data, expected.data, expected.bytes);
+        application_free(&first);
+        application_free(&last);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_as_row_major), cmocka_unit_test(what_is_refused),
                                        cmocka_unit_test(averages_are_nearly_those_of_rows),
-                                       cmocka_unit_test(averages_that_are_refused)};
+                                       cmocka_unit_test(averages_that_are_refused),
+                                       cmocka_unit_test(points_are_channels)};
     return cmocka_run_group_tests_name("pool_channels", tests, NULL, NULL);
 }
