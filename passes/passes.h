@@ -51,6 +51,7 @@
  *   make-bands           bands/make_bands.c            regions of spatial operators become loops over bands of rows
  *   fuse-attention       layout/fuse_attention.c       attention as exporters write it becomes one node
  *   fuse-normalization   layout/fuse_normalization.c   what LayerNormalization is made of becomes one node
+ *   sum-bytes            layout/sum_bytes.c            means of dequantised bytes become sums of the bytes
  *   fuse-elementwise     layout/fuse_elementwise.c     trees of elementwise operators become one node
  *   select-kernels       layout/select_kernels.c       kernels, and their scratch
  *   spill                memory/spill.c                what the arena has no place for is put into a file, and read back
@@ -114,6 +115,7 @@
     FACT(BANDS, "feature maps that need not be whole are made by bands")                                     \
     FACT(ATTENTIONS, "attentions are one node")                                                              \
     FACT(NORMALIZATIONS, "normalisations are one node")                                                      \
+    FACT(SUMS, "means of dequantised bytes are sums of bytes")                                               \
     FACT(ELEMENTWISE, "elementwise operators are fused")                                                     \
     FACT(KERNELS, "kernels and their scratch")                                                               \
     FACT(SPILLED, "what the arena has no place for is spilled")                                              \

@@ -26,9 +26,12 @@ static void reduce_values(op_call *call) {
 }
 
 base_status op_infer_reduce(op_call *call, base_report *report) {
-    base_status status = op_check_input(call, 0, accepted(call->code), report);
+    const bool wide = call->code == OP_REDUCE_SUM && op_attribute_integer(&call->attributes, "ouro.wide", 0);
+    base_status status =
+        op_check_input(call, 0, wide ? OP_SET(OP_INT8) | OP_SET(OP_UINT8) : accepted(call->code), report);
     if (status != BASE_OK) return status;
     const op_type *type = &call->inputs[0].type;
+    const op_dtype dtype = wide ? OP_INT32 : type->dtype;
     int32_t rank = type->shape.rank;
     bool keep = op_attribute_integer(&call->attributes, "keepdims", 1) != 0;
     bool noop = op_attribute_integer(&call->attributes, "noop_with_empty_axes", 0) != 0;
@@ -41,18 +44,18 @@ base_status op_infer_reduce(op_call *call, base_report *report) {
     const op_shape *axes = given ? &call->inputs[1].type.shape : NULL;
     bool none = !axes || (axes->rank == 1 && axes->dims[0] == 0);
     if (none && noop) { /* nothing is reduced */
-        op_output_set(call, 0, type->dtype, &type->shape);
-        op_output_symbolic_copy(call, 0);
+        op_output_set(call, 0, dtype, &type->shape);
+        if (!wide) op_output_symbolic_copy(call, 0);
         return BASE_OK;
     }
     if (none && !keep) {
         op_shape scalar = {.rank = 0};
-        op_output_set(call, 0, type->dtype, &scalar);
+        op_output_set(call, 0, dtype, &scalar);
         reduce_values(call);
         return BASE_OK;
     }
     if (rank < 0) {
-        op_output_set(call, 0, type->dtype, NULL);
+        op_output_set(call, 0, dtype, NULL);
         return BASE_OK;
     }
     bool marks[OP_MAX_RANK], known = true;
@@ -76,7 +79,7 @@ base_status op_infer_reduce(op_call *call, base_report *report) {
         int64_t named = axes->rank == 0 ? 1 : axes->rank == 1 ? axes->dims[0] : -1;
         shape = named > 0 && named <= rank ? op_shape_of_rank(rank - (int32_t)named) : (op_shape){.rank = -1};
     }
-    op_output_set(call, 0, type->dtype, &shape);
+    op_output_set(call, 0, dtype, &shape);
     if (known && rank == 1 && marks[0]) reduce_values(call);
     return BASE_OK;
 }

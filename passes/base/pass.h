@@ -150,6 +150,8 @@ bool pass_read_number(const ir_value *value, int32_t rank, float *number);
 bool pass_resize_keeps_places(const ir_node *node);
 /* A MatMul or Gemm in float with a constant matrix in float, row-major. */
 bool pass_multiplies_constant(const ir_node *node);
+/* The axes of its input in the order in which a Transpose puts them; false where they are not so many. */
+bool pass_transpose_order(const ir_node *transpose, int32_t rank, int64_t *order);
 
 /* ---- types (cast.c) -------------------------------------------------------------------------------------- */
 

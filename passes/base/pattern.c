@@ -46,3 +46,11 @@ bool pass_multiplies_constant(const ir_node *node) {
            weights->type.dtype == OP_FLOAT && weights->type.shape.rank == 2 &&
            weights->type.layout == OP_LAYOUT_ROW_MAJOR;
 }
+
+bool pass_transpose_order(const ir_node *transpose, int32_t rank, int64_t *order) {
+    size_t count;
+    const int64_t *given = op_attribute_integers(&transpose->attributes, "perm", &count);
+    if (given && count != (size_t)rank) return false;
+    for (int32_t i = 0; i < rank; i++) order[i] = given ? given[i] : rank - 1 - i;
+    return true;
+}

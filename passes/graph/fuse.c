@@ -515,14 +515,6 @@ static bool fuse_gate(fuser *f, ir_node *node) {
 
 /* ---- operands in another order -------------------------------------------------------------------------- */
 
-bool pass_transpose_order(const ir_node *transpose, int32_t rank, int64_t *order) {
-    size_t count;
-    const int64_t *given = op_attribute_integers(&transpose->attributes, "perm", &count);
-    if (given && count != (size_t)rank) return false;
-    for (int32_t i = 0; i < rank; i++) order[i] = given ? given[i] : rank - 1 - i;
-    return true;
-}
-
 bool pass_is_walkable(const int64_t *order, int32_t rank, uint32_t operand) {
     return rank >= 2 && (order[rank - 1] == rank - 1 || (operand == 1 && order[rank - 2] == rank - 1));
 }

@@ -31,8 +31,6 @@ base_status pass_shorten_indices(pass_context *context, ir_node *node);
 /* Where that makes 1 of each -1 in the shape of an Expand becomes a Concat of extents; nobody reads it then. (expand_shapes.c; for
  * fold-constants) */
 base_status pass_expand_shape(pass_context *context, ir_node *node);
-/* The axes of its input in the order in which a Transpose puts them; false where they are not so many. (fuse.c) */
-bool pass_transpose_order(const ir_node *transpose, int32_t rank, int64_t *order);
 /* A product can read its operand (0: left, 1: right) with the axes in this order: the innermost stays the depth of the left
  * one, and an axis of the matrix of the right one. (fuse.c) */
 bool pass_is_walkable(const int64_t *order, int32_t rank, uint32_t operand);

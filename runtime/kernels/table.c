@@ -90,6 +90,7 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
     if (index == 1 && code == OP_GLOBAL_AVERAGE_POOL)
         return OP_CHOSEN(GLOBAL_AVERAGE_POOL, &rt_kernel_half_pool);
     if (index == 1 && code == OP_GLOBAL_MAX_POOL) return OP_CHOSEN(GLOBAL_MAX_POOL, &rt_kernel_half_pool);
+    if (index == 1 && code == OP_REDUCE_SUM) return OP_CHOSEN(REDUCE_SUM, &rt_kernel_sum_bytes);
     /* Chosen by what it costs. */
     if (index == 1 && code == OP_MATMUL) return OP_CHOSEN(MATMUL, &rt_kernel_fixed_product);
     if (index == 1 && code == OP_GEMM) return OP_CHOSEN(GEMM, &rt_kernel_fixed_product);

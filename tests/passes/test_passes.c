@@ -112,6 +112,8 @@ static const struct pass_case {
     {"layout/cases/fuse_elementwise_memory", pass_fuse_elementwise, 0},
     /* Dynamic dimensions with equal names are equal; of others, and of integers, nothing is fused. */
     {"layout/cases/fuse_elementwise_dynamic", pass_fuse_elementwise, 0},
+    {"layout/cases/sum_bytes", pass_sum_bytes, 0},
+    {"layout/cases/sum_bytes_not", pass_sum_bytes, 0},
     {"graph/cases/eliminate_dead_code", pass_eliminate_dead_code, 0},
     {"graph/cases/hoist_invariants", pass_hoist_invariants, 0},
     /* A delay of three iterations and a rotation of three, under limits of the unroll factor. */

@@ -165,6 +165,8 @@ extern const rt_kernel rt_kernel_pointwise;
 
 /* MaxPool and AveragePool where channels are innermost, or in blocks (pool_channels.c). */
 extern const rt_kernel rt_kernel_pool_channels;
+/* ReduceSum of bytes to 32 bits (sum_bytes.c). */
+extern const rt_kernel rt_kernel_sum_bytes;
 /* Pools of 16 bits where channels lie side by side (half_pool.c). */
 extern const rt_kernel rt_kernel_half_pool;
 
