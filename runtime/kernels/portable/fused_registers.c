@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fused_registers.c: see fused_registers.h. */
 #include "runtime/kernels/portable/fused_registers.h"
+#include "runtime/kernels/portable/byte_pairs.h"
 #include "runtime/kernels/portable/half_lanes.h"
 #include "runtime/kernels/portable/quantize_lanes.h"
 #include "runtime/kernels/portable/vector_math_512.h"
@@ -97,6 +98,9 @@ struct rt_registers {
     int32_t byte;  /* the input of 8 bits that alone tells what a result of 8 bits is; -1: there is none */
     int shift;     /* 2 to this power is the width of short rows */
     op_dtype made; /* of the result */
+    bool ends;     /* with a QUANTIZE to bytes that is done where they are stored */
+    bool in_pairs; /* the whole program is this: */
+    rt_byte_pairs pairs;
     op_dtype dtypes[OP_FUSED_INPUTS + OP_FUSED_STEPS]; /* of inputs, and of what steps make */
     register_instruction code[MOST_CODE];
 };
@@ -258,6 +262,13 @@ RT_MATH_512 static inline __attribute__((always_inline)) void quantize(__m512 x[
     EACH x[j] = _mm512_add_ps(y[j], shift);
 }
 
+/* The same of a scale that has a reciprocal, where these numbers are stored: all of them, or as many as are `left`. */
+__attribute__((target("avx512bw,avx512dq"))) static void
+store_quantized(const __m512 x[TOGETHER], float scale, float zero, bool negative, uint8_t *to, int64_t left) {
+    const __m512 scales = _mm512_set1_ps(scale), factor = _mm512_set1_ps(1 / scale);
+    rt_quantize_bytes(to, left, x, TOGETHER, scales, factor, (int32_t)zero, negative, false);
+}
+
 /* The piece from element `first` on. */
 RT_MATH_512 static inline __attribute__((always_inline)) void
 run_piece(const rt_registers *registers, const register_operands *operands, void *to, int64_t first,
@@ -290,6 +301,13 @@ run_piece(const rt_registers *registers, const register_operands *operands, void
             CASE(DEQUANTIZE, _mm512_mul_ps(_mm512_sub_ps(a, _mm512_set1_ps(operands->zero[k])),
                                            _mm512_set1_ps(operands->single[k])));
         case QUANTIZE:
+            if (registers->ends && k + 1 == registers->count && rt_has_reciprocal(operands->single[k])) {
+                __m512 y[TOGETHER];
+                EACH y[j] = x[j];
+                store_quantized(y, operands->single[k], operands->zero[k], one->negative,
+                                (uint8_t *)to + first, whole ? PIECE : count - first);
+                return;
+            }
             quantize(x, operands->single[k], operands->zero[k], one->negative);
             break;
             CASE(ROUND_HALF, round_half(a));
@@ -416,6 +434,7 @@ look_up(const uint8_t *table, const uint8_t *from, uint8_t *to, int64_t count) {
 }
 
 void rt_registers_run(const rt_registers *registers, void *const *inputs, void *to, int64_t count) {
+    if (registers->in_pairs && rt_byte_pairs_run(&registers->pairs, inputs, to, count)) return;
     if (registers->byte < 0 || count < WORTH_A_TABLE || !__builtin_cpu_supports("avx512vbmi")) {
         run_pieces(registers, inputs, to, count);
         return;
@@ -747,6 +766,11 @@ rt_registers *rt_registers_new(const op_fused *program, const op_tensor *values,
             result->code[result->count++] = (register_instruction){.code = SAVE, .value = s};
         before = (int32_t)(program->input_count + s);
     }
+    result->in_pairs = rt_byte_pairs_read(program, values, &result->pairs) &&
+                       kinds[result->pairs.a.bytes] == RT_REGISTER_RUNS &&
+                       kinds[result->pairs.b.bytes] == RT_REGISTER_RUNS;
+    result->ends = is_byte(result->made) && result->code[result->count - 1].code == QUANTIZE &&
+                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
     return result;
 }
 

@@ -67,7 +67,7 @@ QUANTIZE(int32_t, uint8_t, 0.0f, 255.0f)
 QUANTIZE(int32_t, int8_t, -128.0f, 127.0f)
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#define HAS_QUANTIZE_512 __builtin_cpu_supports("avx512f")
+#define HAS_QUANTIZE_512 (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
 /* quantize_float_uint8_t and its like, to bytes or to pairs of them (`wide`), with the same bits: a compiler narrows 16 numbers in many steps. */
 __attribute__((target("avx512f"))) static void quantize_512(const float *x, void *y, bool wide, int64_t count,
                                                             float scale, float zero, float low, float high) {
@@ -83,34 +83,19 @@ __attribute__((target("avx512f"))) static void quantize_512(const float *x, void
 }
 
 /* The same, to bytes, of a scale that has a reciprocal. */
-__attribute__((target("avx512f"))) static void quantize_bytes_512(const float *x, uint8_t *y, int64_t count,
-                                                                  float scale, float zero, float low,
-                                                                  float high) {
-    const __m512 scales = _mm512_set1_ps(scale), factor = _mm512_set1_ps(1 / scale),
-                 lowest = _mm512_set1_ps(low - zero), highest = _mm512_set1_ps(high - zero),
-                 shift = _mm512_set1_ps(zero);
+__attribute__((target("avx512bw,avx512dq"))) static void
+quantize_bytes_512(const float *x, uint8_t *y, int64_t count, float scale, float zero, bool negative) {
+    const __m512 scales = _mm512_set1_ps(scale), factor = _mm512_set1_ps(1 / scale);
+    __m512 v[4];
     int64_t i = 0;
-    /* Four registers ask together whether to divide; and stores of whole ones take less than those with a mask. */
-    for (; i + 64 <= count; i += 64) {
-        __mmask16 near = 0;
-        __m512 v[4];
-        _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++) v[k] =
-            rt_multiplied_bytes_16(_mm512_loadu_ps(x + i + 16 * k), factor, lowest, highest, &near);
-        if (near)
-            for (int k = 0; k < 4; k++)
-                v[k] = rt_divided_16(_mm512_loadu_ps(x + i + 16 * k), scales, lowest, highest);
-        _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++)
-            _mm_storeu_si128((__m128i *)(void *)(y + i + 16 * k),
-                             _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(_mm512_add_ps(v[k], shift))));
+    for (; i + 64 <= count; i += 64) { /* no masks */
+        _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++) v[k] = _mm512_loadu_ps(x + i + 16 * k);
+        rt_quantize_bytes(y + i, 64, v, 4, scales, factor, (int32_t)zero, negative, false);
     }
-    for (; i < count; i += 16) {
-        const __mmask16 there = rt_first_lanes_16(count - i);
-        const __m512 number = _mm512_maskz_loadu_ps(there, x + i);
-        __mmask16 near = 0;
-        __m512 v = rt_multiplied_bytes_16(number, factor, lowest, highest, &near);
-        if (near) v = rt_divided_16(number, scales, lowest, highest);
-        _mm512_mask_cvtepi32_storeu_epi8(y + i, there, _mm512_cvttps_epi32(_mm512_add_ps(v, shift)));
-    }
+    if (i == count) return;
+    for (int k = 0; k < 4; k++)
+        v[k] = _mm512_maskz_loadu_ps(rt_first_lanes_16(count - i - 16 * k), x + i + 16 * k);
+    rt_quantize_bytes(y + i, count - i, v, 4, scales, factor, (int32_t)zero, negative, false);
 }
 #else
 #define HAS_QUANTIZE_512 false
@@ -118,9 +103,9 @@ static void quantize_512(const float *x, void *y, bool wide, int64_t count, floa
                          float low, float high) {
     (void)x, (void)y, (void)wide, (void)count, (void)scale, (void)zero, (void)low, (void)high;
 }
-static void quantize_bytes_512(const float *x, uint8_t *y, int64_t count, float scale, float zero, float low,
-                               float high) {
-    (void)x, (void)y, (void)count, (void)scale, (void)zero, (void)low, (void)high;
+static void quantize_bytes_512(const float *x, uint8_t *y, int64_t count, float scale, float zero,
+                               bool negative) {
+    (void)x, (void)y, (void)count, (void)scale, (void)zero, (void)negative;
 }
 #endif
 
@@ -132,7 +117,7 @@ static void run_floats_512(const quantize_context *context, int64_t first, int64
     const float zero = context->zero ? (float)(int64_t)rt_integer_load(to, context->zero, channel) : 0;
     const float scale = context->scale[channel], *x = (const float *)context->x + first;
     uint8_t *y = (uint8_t *)context->y + (wide ? 2 : 1) * first;
-    if (!wide && rt_has_reciprocal(scale)) quantize_bytes_512(x, y, count, scale, zero, low, low + 255.0f);
+    if (!wide && rt_has_reciprocal(scale)) quantize_bytes_512(x, y, count, scale, zero, to == OP_INT8);
     else quantize_512(x, y, wide, count, scale, zero, low, low + (wide ? 65535.0f : 255.0f));
 }
 

@@ -2,10 +2,8 @@
 /* requantize.c: from sums to quantised numbers; see integer_product.h. */
 #include "runtime/kernels/portable/integer_product.h"
 #include "runtime/kernels/portable/lanes.h"
+#include "runtime/kernels/portable/quantize_lanes.h"
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-#endif
 
 /* rt_round_within(value, low - zero, high - zero) + zero, as the byte that it is: the last bits of what rounding adds to are zeros. */
 static inline uint8_t rounded_byte(float value, float low, float high, uint32_t zero) {
@@ -48,26 +46,6 @@ REQUANTIZE(int8_t, -128, 127)
 #if defined(__x86_64__) && defined(__GNUC__)
 #define AVX512 __attribute__((target("avx512bw")))
 
-/* What rounded_byte says, of 64 numbers. What is no number, and what is too small, becomes the least integer; what is too large, a large one. Both
- * stay beyond what a byte holds, with any zero point, until bytes are made, which saturates. Halves of registers are packed, so that quarters are
- * put in order at the end. */
-AVX512 static inline void store_bytes(uint8_t *y, int64_t count, const __m512 values[4], int32_t zero,
-                                      bool is_signed) {
-    const __m512 large = _mm512_set1_ps(65536);
-    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m512i zeros = _mm512_set1_epi16((int16_t)zero);
-    __m512i whole[4];
-    for (int i = 0; i < 4;
-         i++) /* of an instruction's two operands the second is the result where one is no number */
-        whole[i] = _mm512_cvtps_epi32(_mm512_min_ps(large, values[i]));
-    const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(whole[0], whole[1]), zeros),
-                  high = _mm512_adds_epi16(_mm512_packs_epi32(whole[2], whole[3]), zeros);
-    const __m512i bytes = _mm512_permutexvar_epi32(order, is_signed ? _mm512_packs_epi16(low, high)
-                                                                    : _mm512_packus_epi16(low, high));
-    if (count >= 64) _mm512_storeu_si512(y, bytes);
-    else _mm512_mask_storeu_epi8(y, rt_first_lanes_64(count), bytes);
-}
-
 AVX512 static inline __m512 sum_512(const int32_t *sums, int64_t left, __m512i bias) {
     return _mm512_cvtepi32_ps(
         _mm512_add_epi32(_mm512_maskz_loadu_epi32(rt_first_lanes_16(left), sums), bias));
@@ -83,12 +61,12 @@ AVX512 static inline void requantize_512(const int32_t *sums, uint8_t *y, int64_
         for (int64_t v = 0; v < 4; v++)
             values[v] = _mm512_mul_ps(
                 _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_loadu_si512(sums + i + 16 * v), more)), scales);
-        store_bytes(y + i, 64, values, zero, is_signed);
+        rt_store_bytes_64(y + i, 64, values, zero, is_signed);
     }
     if (i == count) return;
     for (int64_t v = 0; v < 4; v++)
         values[v] = _mm512_mul_ps(sum_512(sums + i + 16 * v, count - i - 16 * v, more), scales);
-    store_bytes(y + i, count - i, values, zero, is_signed);
+    rt_store_bytes_64(y + i, count - i, values, zero, is_signed);
 }
 
 AVX512 static void requantize_rows_512(const rt_requantization *how, const rt_requantized_rows *rows) {
@@ -109,7 +87,7 @@ AVX512 static void requantize_scaled_512(const int32_t *sums, uint8_t *y, int64_
             values[v] = _mm512_mul_ps(sum_512(sums + at, count - at, _mm512_set1_epi32((int32_t)bias)),
                                       _mm512_maskz_loadu_ps(rt_first_lanes_16(count - at), scales + at));
         }
-        store_bytes(y + i, count - i, values, zero, is_signed);
+        rt_store_bytes_64(y + i, count - i, values, zero, is_signed);
     }
 }
 
@@ -122,7 +100,7 @@ AVX512 static void requantize_floats_512(const float *sums, uint8_t *y, int64_t 
             values[v] = _mm512_mul_ps(_mm512_maskz_loadu_ps(rt_first_lanes_16(count - at), sums + at),
                                       _mm512_set1_ps(scale));
         }
-        store_bytes(y + i, count - i, values, zero, is_signed);
+        rt_store_bytes_64(y + i, count - i, values, zero, is_signed);
     }
 }
 
