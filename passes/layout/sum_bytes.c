@@ -4,7 +4,7 @@
  *     %f = DequantizeLinear(%x: uint8[1,512,14,14], %scale, %zero)  %y = GlobalAveragePool(%f)
  *  => %s: int32[1,512,1,1] = ReduceSum(%x, [2, 3]) {ouro.wide = 1}  %y = DequantizeLinear(%s, scale / 196, 196 * zero)
  *
- * ReduceMean likewise. So floats, four times as many bytes, are not made, and the sum is exact: the mean differs from that of the floats by what
+ * ReduceMean, and AveragePool whose window is the whole map, likewise. So floats, four times as many bytes, are not made, and the sum is exact: the mean differs from that of the floats by what
  * those round. What a Transpose did only for this goes, too, where the axes that stay are in the same order before it:
  *
  *     %t = Transpose(%x: uint8[1,14,14,512]) {perm = [0, 3, 1, 2]}  %f = DequantizeLinear(%t, ...)  %y = GlobalAveragePool(%f)
@@ -53,13 +53,33 @@ static bool read_scale(const ir_node *node, mean *of) {
     return true;
 }
 
+/* The only window of the pool is the whole map, without padding. */
+static bool sees_all(const ir_node *pool) {
+    const op_shape *x = &ir_input(pool, 0)->type.shape, *y = &pool->outputs[0]->type.shape;
+    size_t sides, pads;
+    const int64_t *kernel = op_attribute_integers(&pool->attributes, "kernel_shape", &sides),
+                  *padding = op_attribute_integers(&pool->attributes, "pads", &pads);
+    if (!kernel || sides + 2 != (size_t)x->rank || y->rank != x->rank ||
+        op_attribute_integer(&pool->attributes, "ouro.sum", 0) != 0)
+        return false;
+    for (size_t i = 0; i < sides; i++)
+        if (kernel[i] != x->dims[i + 2] || y->dims[i + 2] != 1) return false;
+    for (size_t i = 0; padding && i < pads; i++)
+        if (padding[i] != 0) return false;
+    return true;
+}
+
+static bool is_pool(const ir_node *node) {
+    return node->code == OP_GLOBAL_AVERAGE_POOL || node->code == OP_AVERAGE_POOL;
+}
+
 /* Which axes of its input the node takes the mean of. */
 static bool read_axes(const ir_node *node, bool *marks) {
     const int32_t rank = ir_input(node, 0)->type.shape.rank;
     const ir_value *axes = ir_input(node, 1);
     int64_t count;
-    for (int32_t d = 0; d < rank; d++) marks[d] = node->code == OP_GLOBAL_AVERAGE_POOL && d >= 2;
-    if (node->code == OP_GLOBAL_AVERAGE_POOL) return rank >= 3;
+    for (int32_t d = 0; d < rank; d++) marks[d] = is_pool(node) && d >= 2;
+    if (is_pool(node)) return rank >= 3 && (node->code == OP_GLOBAL_AVERAGE_POOL || sees_all(node));
     if (!axes || !axes->constant || axes->type.dtype != OP_INT64 ||
         !op_shape_elements(&axes->type.shape, &count) || count < 1)
         return false;
@@ -216,8 +236,8 @@ base_status pass_sum_bytes(pass_context *context) {
     for (size_t n = 1; n < count; n++) {
         ir_node *node = context->module->nodes[n];
         mean of;
-        if (!node || (node->code != OP_GLOBAL_AVERAGE_POOL && node->code != OP_REDUCE_MEAN) ||
-            node->output_count != 1 || !node->outputs[0] || !read_mean(node, &of))
+        if (!node || (!is_pool(node) && node->code != OP_REDUCE_MEAN) || node->output_count != 1 ||
+            !node->outputs[0] || !read_mean(node, &of))
             continue;
         if (!change(context, &of)) return base_fail_memory(context->report);
     }
