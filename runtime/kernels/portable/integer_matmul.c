@@ -177,9 +177,14 @@ static void run_block(const integer_matmul_job *job, int64_t batch, int64_t row,
                                 .b_depth = product->b_depth,
                                 .columns = columns};
     const block_results results = {job, batch, row, column, columns};
+    int32_t *direct = NULL;
+    if (!shape->quantized && columns % RT_INTEGER_PANEL == 0)
+        direct = (int32_t *)(void *)job->y + (batch * product->rows + row) * product->columns + column;
     const rt_integer_block block = {.rows = rows,
                                     .columns = columns,
                                     .depth = product->depth,
+                                    .direct = direct,
+                                    .direct_row = product->columns,
                                     .a_dtype = shape->a_dtype,
                                     .b_dtype = shape->b_dtype,
                                     .a = job->a + stack_at(product, batch, product->a_batch) +

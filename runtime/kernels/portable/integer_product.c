@@ -418,9 +418,14 @@ static void run_pairs(const rt_integer_block *block, const parts *places, char *
 
 enum { QUAD_BYTES = 4 * RT_INTEGER_PANEL /* of four rows of B in a panel */ };
 
-/* A is taken as signed, B as unsigned bytes. */
+/* A has no sign, and B has one: both are taken as they are. */
+static bool is_natural(const rt_integer_block *block) {
+    return !block->packed && block->a_dtype == OP_UINT8 && block->b_dtype == OP_INT8;
+}
+
+/* Otherwise A is taken as signed, B as unsigned bytes. */
 static uint8_t flip_of_a(const rt_integer_block *block) {
-    return block->a_dtype == OP_UINT8 ? 0x80 : 0;
+    return block->a_dtype == OP_UINT8 && !is_natural(block) ? 0x80 : 0;
 }
 static uint8_t flip_of_b(op_dtype dtype) {
     return dtype == OP_INT8 ? 0x80 : 0;
@@ -485,19 +490,21 @@ RT_CLONES static void add_multiples(uint32_t *restrict sums, const uint32_t *res
 
 /* What the zero point of B, the same for all columns, makes of a row's sums. */
 static uint32_t row_constant(const rt_integer_block *block, int64_t row, uint32_t row_sum) {
-    const int32_t a_shift = block->a_dtype == OP_UINT8 ? -128 : 0,
-                  b_shift = block->b_dtype == OP_INT8 ? 128 : 0;
+    const bool natural = is_natural(block);
+    const int32_t a_shift = block->a_dtype == OP_UINT8 && !natural ? -128 : 0,
+                  b_shift = block->b_dtype == OP_INT8 && !natural ? 128 : 0;
     const uint32_t factor = (uint32_t)block->depth * (uint32_t)(block->a_zeros[row] + a_shift) - row_sum;
     return factor * (uint32_t)(block->b_zeros[0] + b_shift);
 }
 
 /* `begun`: the sums of rows began with their constants. */
-static void finish_quads(const rt_integer_block *block, const parts *places, int64_t first, int64_t rows,
+static void finish_quads(const rt_integer_block *block, int64_t pitch, int64_t first, int64_t rows,
                          bool begun, int32_t *sums, const uint32_t *row_sums, const uint32_t *column_sums) {
-    const int32_t a_shift = block->a_dtype == OP_UINT8 ? -128 : 0,
-                  b_shift = block->b_dtype == OP_INT8 ? 128 : 0;
+    const bool natural = is_natural(block);
+    const int32_t a_shift = block->a_dtype == OP_UINT8 && !natural ? -128 : 0,
+                  b_shift = block->b_dtype == OP_INT8 && !natural ? 128 : 0;
     for (int64_t row = first; row < first + rows; row++) {
-        uint32_t *line = (uint32_t *)(void *)(sums + (row - first) * places->pitch);
+        uint32_t *line = (uint32_t *)(void *)(sums + (row - first) * pitch);
         const uint32_t a_zero = (uint32_t)(block->a_zeros[row] + a_shift);
         if (block->b_each) {
             const uint32_t factor = (uint32_t)block->depth * a_zero - row_sums[row];
@@ -508,7 +515,6 @@ static void finish_quads(const rt_integer_block *block, const parts *places, int
         }
         if (a_zero) add_multiples(line, column_sums, block->columns, 0 - a_zero);
     }
-    block->finish(block->results, first, rows, sums, places->pitch);
 }
 
 /* sums[j] (+)= the sum over quadruples of a[quad] . panel[quad][j]. */
@@ -541,7 +547,8 @@ static void run_packed(const rt_integer_block *block, const parts *places, char 
             for (int64_t column = 0; column < block->columns; column += RT_INTEGER_PANEL)
                 multiply_packed(quads, strip, panels + column * 4 * quads, (uint32_t *)sums + column);
         }
-        finish_quads(block, places, row, 1, false, sums, row_sums, packed_sums(block));
+        finish_quads(block, places->pitch, row, 1, false, sums, row_sums, packed_sums(block));
+        block->finish(block->results, row, 1, sums, places->pitch);
     }
 }
 
@@ -590,9 +597,9 @@ __attribute__((target("avx512bw"))) static void interleave_quads(const uint8_t *
     interleave_panels(lines, first, columns, flip, panels, distance);
 }
 
-/* A row of A with each byte changed by `flip`, zeros up to a multiple of four; returns its sum. */
-__attribute__((target("avx512bw,avx512vnni"))) static int32_t copy_row(const uint8_t *from, int64_t count,
-                                                                       uint8_t flip, int8_t *to) {
+/* A row of A with each byte changed by `flip`, zeros up to a multiple of four; returns its sum. `natural`: of bytes without a sign. */
+__attribute__((target("avx512bw,avx512vnni"))) static int32_t
+copy_row(const uint8_t *from, int64_t count, uint8_t flip, bool natural, int8_t *to) {
     const __m512i change = _mm512_set1_epi8((char)flip), ones = _mm512_set1_epi8(1);
     __m512i sum = _mm512_setzero_si512();
     for (int64_t i = 0; i < count; i += 64) {
@@ -600,7 +607,7 @@ __attribute__((target("avx512bw,avx512vnni"))) static int32_t copy_row(const uin
         const __mmask64 mask = rt_first_lanes_64(left);
         const __m512i bytes =
             _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, from + i), _mm512_maskz_mov_epi8(mask, change));
-        sum = _mm512_dpbusd_epi32(sum, ones, bytes);
+        sum = natural ? _mm512_dpbusd_epi32(sum, bytes, ones) : _mm512_dpbusd_epi32(sum, ones, bytes);
         if (left > 60) _mm512_storeu_si512(to + i, bytes);
         else _mm512_mask_storeu_epi8(to + i, ((__mmask64)1 << round_up(left, 4)) - 1, bytes);
     }
@@ -612,9 +619,9 @@ typedef void quad_function(int64_t quads, const int8_t *a, const uint8_t *panel,
                            bool add, const int32_t *more);
 
 #define QUAD_TILE(name, rows_count, panels_count)                                                            \
-    __attribute__((target("avx512bw,avx512vnni"))) static void name(                                         \
-        int64_t quads, const int8_t *a, const uint8_t *panel, int32_t *sums, int64_t pitch, bool add,        \
-        const int32_t *more) {                                                                               \
+    __attribute__((target("avx512bw,avx512vnni"), always_inline)) static inline void name##_any(             \
+        bool natural, int64_t quads, const int8_t *a, const uint8_t *panel, int32_t *sums, int64_t pitch,    \
+        bool add, const int32_t *more) {                                                                     \
         __m512i sum[rows_count][panels_count];                                                               \
         _Pragma("GCC unroll 16") for (int r = 0; r < rows_count; r++) {                                      \
             _Pragma("GCC unroll 16") for (int p = 0; p < panels_count; p++) {                                \
@@ -635,7 +642,8 @@ typedef void quad_function(int64_t quads, const int8_t *a, const uint8_t *panel,
                 memcpy(&four, a + 4 * (r * quads + k), sizeof four);                                         \
                 const __m512i left = _mm512_set1_epi32(four);                                                \
                 _Pragma("GCC unroll 16") for (int p = 0; p < panels_count; p++) {                            \
-                    sum[r][p] = _mm512_dpbusd_epi32(sum[r][p], right[p], left);                              \
+                    sum[r][p] = natural ? _mm512_dpbusd_epi32(sum[r][p], left, right[p])                     \
+                                        : _mm512_dpbusd_epi32(sum[r][p], right[p], left);                    \
                 }                                                                                            \
             }                                                                                                \
         }                                                                                                    \
@@ -644,6 +652,16 @@ typedef void quad_function(int64_t quads, const int8_t *a, const uint8_t *panel,
                 _mm512_storeu_si512(sums + r * pitch + p * RT_INTEGER_PANEL, sum[r][p]);                     \
             }                                                                                                \
         }                                                                                                    \
+    }                                                                                                        \
+    __attribute__((target("avx512bw,avx512vnni"))) static void name(                                         \
+        int64_t quads, const int8_t *a, const uint8_t *panel, int32_t *sums, int64_t pitch, bool add,        \
+        const int32_t *more) {                                                                               \
+        name##_any(false, quads, a, panel, sums, pitch, add, more);                                          \
+    }                                                                                                        \
+    __attribute__((target("avx512bw,avx512vnni"))) static void name##_natural(                               \
+        int64_t quads, const int8_t *a, const uint8_t *panel, int32_t *sums, int64_t pitch, bool add,        \
+        const int32_t *more) {                                                                               \
+        name##_any(true, quads, a, panel, sums, pitch, add, more);                                           \
     }
 QUAD_TILE(quads_1_1, 1, 1)
 QUAD_TILE(quads_2_1, 2, 1)
@@ -654,18 +672,22 @@ QUAD_TILE(quads_2_2, 2, 2)
 QUAD_TILE(quads_4_2, 4, 2)
 QUAD_TILE(quads_8_2, 8, 2)
 
-static void run_quad_tiles(int64_t rows, int64_t columns, int64_t quads, const int8_t *a,
+static void run_quad_tiles(bool natural, int64_t rows, int64_t columns, int64_t quads, const int8_t *a,
                            const uint8_t *panels, int32_t *sums, int64_t pitch, bool add,
                            const int32_t *more) {
-    static quad_function *const functions[TILE_SIZES][2] = {
-        {quads_1_1, quads_1_2}, {quads_2_1, quads_2_2}, {quads_4_1, quads_4_2}, {quads_8_1, quads_8_2}};
+    static quad_function *const functions[2][TILE_SIZES][2] = {
+        {{quads_1_1, quads_1_2}, {quads_2_1, quads_2_2}, {quads_4_1, quads_4_2}, {quads_8_1, quads_8_2}},
+        {{quads_1_1_natural, quads_1_2_natural},
+         {quads_2_1_natural, quads_2_2_natural},
+         {quads_4_1_natural, quads_4_2_natural},
+         {quads_8_1_natural, quads_8_2_natural}}};
     int size = TILE_SIZES - 1;
     for (int64_t row = 0; row < rows;) {
         while (((int64_t)1 << size) > rows - row) size--;
         for (int64_t column = 0; column < columns;) {
             const bool two = columns - column >= 2 * RT_INTEGER_PANEL;
-            functions[size][two](quads, a + row * 4 * quads, panels + column * 4 * quads,
-                                 sums + row * pitch + column, pitch, add, more + row);
+            functions[natural][size][two](quads, a + row * 4 * quads, panels + column * 4 * quads,
+                                          sums + row * pitch + column, pitch, add, more + row);
             column += two ? 2 * RT_INTEGER_PANEL : RT_INTEGER_PANEL;
         }
         row += (int64_t)1 << size;
@@ -679,7 +701,9 @@ static void run_quads(const rt_integer_block *block, const parts *places, char *
     uint32_t *row_sums = (uint32_t *)(void *)(scratch + places->row_sums);
     int32_t *column_sums = (int32_t *)(void *)(scratch + places->column_sums);
     const uint32_t *sums_of_columns = block->packed ? packed_sums(block) : (const uint32_t *)column_sums;
-    const uint8_t a_flip = flip_of_a(block), b_flip = flip_of_b(block->b_dtype);
+    const bool natural = is_natural(block);
+    const uint8_t a_flip = flip_of_a(block), b_flip = natural ? 0 : flip_of_b(block->b_dtype);
+    const int64_t pitch = block->direct ? block->direct_row : places->pitch;
     uint8_t spare[RT_INTEGER_LINES * RT_INTEGER_COLUMNS], nothing[RT_INTEGER_COLUMNS];
     const int32_t none = 0;
     bool a_zero = false;
@@ -696,26 +720,31 @@ static void run_quads(const rt_integer_block *block, const parts *places, char *
         }
         if (a_zero && !block->packed) { /* a row of ones adds up the columns */
             memset(strip, 1, (size_t)(4 * quads));
-            run_quad_tiles(1, places->pitch, quads, strip, panels, column_sums, places->pitch, from > 0,
-                           &none);
+            run_quad_tiles(natural, 1, places->pitch, quads, strip, panels, column_sums, places->pitch,
+                           from > 0, &none);
         }
         for (int64_t row = 0; row < block->rows; row += STRIP) {
             const int64_t rows = least(block->rows - row, STRIP);
             int32_t more[STRIP] = {0};
             for (int64_t i = 0; i < rows; i++) {
                 const uint8_t *line = (const uint8_t *)block->a + (row + i) * block->a_row + from;
-                row_sums[row + i] += (uint32_t)copy_row(line, depth, a_flip, strip + i * 4 * quads);
+                row_sums[row + i] += (uint32_t)copy_row(line, depth, a_flip, natural, strip + i * 4 * quads);
                 if (!block->b_each && from + depth == block->depth)
                     more[i] = (int32_t)row_constant(block, row + i, row_sums[row + i]);
             }
-            int32_t *to = places->by_strips ? sums : sums + row * places->pitch;
-            run_quad_tiles(rows, places->pitch, quads, strip, panels, to, places->pitch, from > 0, more);
-            if (places->by_strips)
-                finish_quads(block, places, row, rows, true, to, row_sums, sums_of_columns);
+            int32_t *to = block->direct       ? block->direct + row * pitch
+                          : places->by_strips ? sums
+                                              : sums + row * pitch;
+            run_quad_tiles(natural, rows, places->pitch, quads, strip, panels, to, pitch, from > 0, more);
+            if (!places->by_strips) continue;
+            finish_quads(block, pitch, row, rows, true, to, row_sums, sums_of_columns);
+            if (!block->direct) block->finish(block->results, row, rows, to, pitch);
         }
     }
-    if (!places->by_strips)
-        finish_quads(block, places, 0, block->rows, true, sums, row_sums, sums_of_columns);
+    if (places->by_strips) return;
+    finish_quads(block, pitch, 0, block->rows, true, block->direct ? block->direct : sums, row_sums,
+                 sums_of_columns);
+    if (!block->direct) block->finish(block->results, 0, block->rows, sums, pitch);
 }
 
 #else

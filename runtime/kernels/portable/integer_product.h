@@ -48,6 +48,10 @@ typedef struct rt_integer_block {
      * it had all. They are there as long as it runs. */
     void (*finish)(const void *results, int64_t row, int64_t rows, const int32_t *sums, int64_t pitch);
     const void *results;
+    /* Where sums are the results, and rows of whole panels: that place, and the distance of rows there; they are made there where the machine
+     * multiplies bytes, and `finish` is not called then. NULL: it is. */
+    int32_t *direct;
+    int64_t direct_row;
 } rt_integer_block;
 
 /* The output has no elements. Then the extents of the others may be such that their products overflow, and nothing is to
