@@ -614,14 +614,14 @@ copy_row(const uint8_t *from, int64_t count, uint8_t flip, bool natural, int8_t 
     return _mm512_reduce_add_epi32(sum);
 }
 
-/* sums[r][j] (+)= more[r] and the sum over quads of a[r][quad] . panel[quad][j], a few rows by one panel or two. */
-typedef void quad_function(int64_t quads, const int8_t *a, const uint8_t *panel, int32_t *sums, int64_t pitch,
-                           bool add, const int32_t *more);
+/* sums[r][j] (+)= more[r] and the sum over quads of a[r][quad] . panel[quad][j], a few rows, a_row bytes apart, by one panel or two. */
+typedef void quad_function(int64_t quads, const int8_t *a, int64_t a_row, const uint8_t *panel, int32_t *sums,
+                           int64_t pitch, bool add, const int32_t *more);
 
 #define QUAD_TILE(name, rows_count, panels_count)                                                            \
     __attribute__((target("avx512bw,avx512vnni"), always_inline)) static inline void name##_any(             \
-        bool natural, int64_t quads, const int8_t *a, const uint8_t *panel, int32_t *sums, int64_t pitch,    \
-        bool add, const int32_t *more) {                                                                     \
+        bool natural, int64_t quads, const int8_t *a, int64_t a_row, const uint8_t *panel, int32_t *sums,    \
+        int64_t pitch, bool add, const int32_t *more) {                                                      \
         __m512i sum[rows_count][panels_count];                                                               \
         _Pragma("GCC unroll 16") for (int r = 0; r < rows_count; r++) {                                      \
             _Pragma("GCC unroll 16") for (int p = 0; p < panels_count; p++) {                                \
@@ -639,7 +639,7 @@ typedef void quad_function(int64_t quads, const int8_t *a, const uint8_t *panel,
             }                                                                                                \
             _Pragma("GCC unroll 16") for (int r = 0; r < rows_count; r++) {                                  \
                 int32_t four;                                                                                \
-                memcpy(&four, a + 4 * (r * quads + k), sizeof four);                                         \
+                memcpy(&four, a + r * a_row + 4 * k, sizeof four);                                           \
                 const __m512i left = _mm512_set1_epi32(four);                                                \
                 _Pragma("GCC unroll 16") for (int p = 0; p < panels_count; p++) {                            \
                     sum[r][p] = natural ? _mm512_dpbusd_epi32(sum[r][p], left, right[p])                     \
@@ -654,14 +654,14 @@ typedef void quad_function(int64_t quads, const int8_t *a, const uint8_t *panel,
         }                                                                                                    \
     }                                                                                                        \
     __attribute__((target("avx512bw,avx512vnni"))) static void name(                                         \
-        int64_t quads, const int8_t *a, const uint8_t *panel, int32_t *sums, int64_t pitch, bool add,        \
-        const int32_t *more) {                                                                               \
-        name##_any(false, quads, a, panel, sums, pitch, add, more);                                          \
+        int64_t quads, const int8_t *a, int64_t a_row, const uint8_t *panel, int32_t *sums, int64_t pitch,   \
+        bool add, const int32_t *more) {                                                                     \
+        name##_any(false, quads, a, a_row, panel, sums, pitch, add, more);                                   \
     }                                                                                                        \
     __attribute__((target("avx512bw,avx512vnni"))) static void name##_natural(                               \
-        int64_t quads, const int8_t *a, const uint8_t *panel, int32_t *sums, int64_t pitch, bool add,        \
-        const int32_t *more) {                                                                               \
-        name##_any(true, quads, a, panel, sums, pitch, add, more);                                           \
+        int64_t quads, const int8_t *a, int64_t a_row, const uint8_t *panel, int32_t *sums, int64_t pitch,   \
+        bool add, const int32_t *more) {                                                                     \
+        name##_any(true, quads, a, a_row, panel, sums, pitch, add, more);                                    \
     }
 QUAD_TILE(quads_1_1, 1, 1)
 QUAD_TILE(quads_2_1, 2, 1)
@@ -673,7 +673,7 @@ QUAD_TILE(quads_4_2, 4, 2)
 QUAD_TILE(quads_8_2, 8, 2)
 
 static void run_quad_tiles(bool natural, int64_t rows, int64_t columns, int64_t quads, const int8_t *a,
-                           const uint8_t *panels, int32_t *sums, int64_t pitch, bool add,
+                           int64_t a_row, const uint8_t *panels, int32_t *sums, int64_t pitch, bool add,
                            const int32_t *more) {
     static quad_function *const functions[2][TILE_SIZES][2] = {
         {{quads_1_1, quads_1_2}, {quads_2_1, quads_2_2}, {quads_4_1, quads_4_2}, {quads_8_1, quads_8_2}},
@@ -686,7 +686,7 @@ static void run_quad_tiles(bool natural, int64_t rows, int64_t columns, int64_t 
         while (((int64_t)1 << size) > rows - row) size--;
         for (int64_t column = 0; column < columns;) {
             const bool two = columns - column >= 2 * RT_INTEGER_PANEL;
-            functions[natural][size][two](quads, a + row * 4 * quads, panels + column * 4 * quads,
+            functions[natural][size][two](quads, a + row * a_row, a_row, panels + column * 4 * quads,
                                           sums + row * pitch + column, pitch, add, more + row);
             column += two ? 2 * RT_INTEGER_PANEL : RT_INTEGER_PANEL;
         }
@@ -702,6 +702,8 @@ static void run_quads(const rt_integer_block *block, const parts *places, char *
     int32_t *column_sums = (int32_t *)(void *)(scratch + places->column_sums);
     const uint32_t *sums_of_columns = block->packed ? packed_sums(block) : (const uint32_t *)column_sums;
     const bool natural = is_natural(block);
+    /* Nobody asks for sums of its rows then. */
+    const bool as_it_lies = natural && block->depth % 4 == 0 && !block->b_each && block->b_zeros[0] == 0;
     const uint8_t a_flip = flip_of_a(block), b_flip = natural ? 0 : flip_of_b(block->b_dtype);
     const int64_t pitch = block->direct ? block->direct_row : places->pitch;
     uint8_t spare[RT_INTEGER_LINES * RT_INTEGER_COLUMNS], nothing[RT_INTEGER_COLUMNS];
@@ -720,14 +722,15 @@ static void run_quads(const rt_integer_block *block, const parts *places, char *
         }
         if (a_zero && !block->packed) { /* a row of ones adds up the columns */
             memset(strip, 1, (size_t)(4 * quads));
-            run_quad_tiles(natural, 1, places->pitch, quads, strip, panels, column_sums, places->pitch,
-                           from > 0, &none);
+            run_quad_tiles(natural, 1, places->pitch, quads, strip, 4 * quads, panels, column_sums,
+                           places->pitch, from > 0, &none);
         }
         for (int64_t row = 0; row < block->rows; row += STRIP) {
             const int64_t rows = least(block->rows - row, STRIP);
             int32_t more[STRIP] = {0};
-            for (int64_t i = 0; i < rows; i++) {
-                const uint8_t *line = (const uint8_t *)block->a + (row + i) * block->a_row + from;
+            const uint8_t *lines_of_a = (const uint8_t *)block->a + row * block->a_row + from;
+            for (int64_t i = 0; i < rows && !as_it_lies; i++) {
+                const uint8_t *line = lines_of_a + i * block->a_row;
                 row_sums[row + i] += (uint32_t)copy_row(line, depth, a_flip, natural, strip + i * 4 * quads);
                 if (!block->b_each && from + depth == block->depth)
                     more[i] = (int32_t)row_constant(block, row + i, row_sums[row + i]);
@@ -735,7 +738,9 @@ static void run_quads(const rt_integer_block *block, const parts *places, char *
             int32_t *to = block->direct       ? block->direct + row * pitch
                           : places->by_strips ? sums
                                               : sums + row * pitch;
-            run_quad_tiles(natural, rows, places->pitch, quads, strip, panels, to, pitch, from > 0, more);
+            run_quad_tiles(natural, rows, places->pitch, quads,
+                           as_it_lies ? (const int8_t *)lines_of_a : strip,
+                           as_it_lies ? block->a_row : 4 * quads, panels, to, pitch, from > 0, more);
             if (!places->by_strips) continue;
             finish_quads(block, pitch, row, rows, true, to, row_sums, sums_of_columns);
             if (!block->direct) block->finish(block->results, row, rows, to, pitch);
