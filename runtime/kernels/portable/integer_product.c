@@ -3,6 +3,7 @@
 #include "runtime/kernels/portable/integer_product.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/quad_lanes.h"
+#include "runtime/kernels/portable/quad_rows.h"
 #include <string.h>
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -355,6 +356,7 @@ void rt_integer_add_rows(op_dtype dtype, const uint8_t *b, int64_t b_row, int64_
                          const int16_t *a, int32_t *sums) {
     const uint8_t *lines[RT_INTEGER_FEW + 1];
     int16_t factors[RT_INTEGER_FEW + 1] = {0};
+    if (rt_quad_rows_add(dtype, b, b_row, depth, columns, a, sums)) return;
     for (int64_t k = 0; k <= depth; k++) lines[k] = b + (k < depth ? k : 0) * b_row;
     memcpy(factors, a, (size_t)depth * sizeof *a);
     const int64_t whole = has_avx2() ? columns / RT_INTEGER_PANEL * RT_INTEGER_PANEL : 0;
