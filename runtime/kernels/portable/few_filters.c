@@ -229,7 +229,7 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
 
 /* The first filter of a part; that of the part after the last one is the number of filters. */
 static int64_t first_filter(const few_filters *s, int64_t part) {
-    return s->filters * part / s->parts;
+    return part == s->parts ? s->filters : s->filters * part / s->parts;
 }
 
 /* Element number t of the window of a phase, as that of the kernel. */
@@ -516,33 +516,48 @@ typedef struct few_job {
     float *y;
 } few_job;
 
-/* Row number i of the output of all images: what a phase makes of a part of the filters there. */
-static few_row row_of(const few_job *job, int64_t i, const few_phase *phase, int64_t part) {
+/* Most divisors are 1, and a division takes as long as much of a small row. */
+static inline int64_t divided(int64_t number, int64_t by) {
+    return by == 1 ? number : number / by;
+}
+
+/* Row number i of the output of all images, of one phase and of all filters. `turn`: which of those that take turns in a row the phase is. */
+static few_row row_of(const few_job *job, int64_t i, const few_phase *phase, int64_t turn) {
     const few_filters *s = job->shape;
-    const int64_t first = first_filter(s, part), filters = first_filter(s, part + 1) - first,
-                  rows = s->output[0] * s->output[1], image = i / rows,
+    const int64_t rows = s->output[0] * s->output[1], image = s->images == 1 ? 0 : i / rows,
+                  row_of_image = i - image * rows,
                   channels = s->layout == OP_LAYOUT_NC16 ? s->blocks * LANES : s->channels;
-    const int64_t at[] = {i % rows / s->output[1] / s->step[0], i % s->output[1] / s->step[1]},
+    const int64_t plane = s->output[0] == 1 ? 0 : row_of_image / s->output[1];
+    const int64_t at[] = {divided(plane, s->step[0]),
+                          divided(row_of_image - plane * s->output[1], s->step[1])},
                   points = product(s->output);
-    const int64_t y_at =
-        (image * s->filters + first) * points + i % rows * s->output[2] + (phase - s->phases) % s->step[2];
+    const int64_t y_at = image * s->filters * points + row_of_image * s->output[2] + turn;
     few_row row = {.shape = s,
                    .phase = phase,
                    .x = job->x + image * channels * product(s->input),
-                   .weights =
-                       job->weights + phase->weights + weights_of(s, phase->kernel) / s->filters * first,
                    .residual = job->residual ? job->residual + y_at : NULL,
                    .y = job->y + y_at,
                    .map = points};
-    for (int64_t f = 0; f < filters && job->bias; f++) row.bias[f] = job->bias[first + f];
     for (int d = 0; d < DIMENSIONS - 1; d++) {
         const int64_t dilation = phase->dilation[d];
         row.top[d] = at[d] * phase->stride[d] - phase->before[d];
-        row.first[d] = row.top[d] < 0 ? (-row.top[d] + dilation - 1) / dilation : 0;
+        row.first[d] = row.top[d] < 0 ? divided(-row.top[d] + dilation - 1, dilation) : 0;
         const int64_t end =
-            row.top[d] < s->input[d] ? (s->input[d] - row.top[d] + dilation - 1) / dilation : 0;
+            row.top[d] < s->input[d] ? divided(s->input[d] - row.top[d] + dilation - 1, dilation) : 0;
         row.end[d] = end < phase->kernel[d] ? end : phase->kernel[d];
     }
+    return row;
+}
+
+/* The same of some filters. */
+static few_row part_of(const few_job *job, const few_row *all, int64_t first, int64_t filters) {
+    const few_filters *s = job->shape;
+    few_row row = *all;
+    row.weights =
+        job->weights + all->phase->weights + s->blocks * s->lanes * product(all->phase->kernel) * first;
+    row.residual = all->residual ? all->residual + first * all->map : NULL;
+    row.y = all->y + first * all->map;
+    for (int64_t f = 0; f < filters && job->bias; f++) row.bias[f] = job->bias[first + f];
     return row;
 }
 
@@ -551,13 +566,14 @@ static int pairs_of(int64_t count) {
     return (int)((count + 2 * LANES - 1) / (2 * LANES));
 }
 
-/* `count` outputs of a phase in row number i, from `column` on. */
-static void make_columns(const few_job *job, int64_t i, const few_phase *phase, int64_t column, int64_t count,
-                         const uint16_t (*masks)[2 * MOST_VECTORS]) {
+/* `count` outputs of a phase in row number i, from `column` on; `turn`: of row_of. */
+static void make_columns(const few_job *job, int64_t i, const few_phase *phase, int64_t turn, int64_t column,
+                         int64_t count, const uint16_t (*masks)[2 * MOST_VECTORS]) {
     const few_filters *s = job->shape;
-    for (int64_t part = 0; part < s->parts; part++) {
-        const int64_t filters = first_filter(s, part + 1) - first_filter(s, part);
-        const few_row row = row_of(job, i, phase, part);
+    const few_row all = row_of(job, i, phase, turn);
+    for (int64_t part = 0, first = 0, filters; part < s->parts; part++, first += filters) {
+        filters = first_filter(s, part + 1) - first;
+        const few_row row = part_of(job, &all, first, filters);
         if (s->layout == OP_LAYOUT_ROW_MAJOR)
             points_of[phase->stride[2] - 1][filters - 1][pairs_of(count) - 1](&row, column, count, masks);
         else channels_of[filters - 1](&row);
@@ -579,13 +595,13 @@ static void run_member(void *context, int member, int members) {
         for (int64_t p = 0; p < s->step[2] && points; p++)
             mask_lanes(s, &s->phases[p], column, vectors, masks[p]);
         for (int64_t i = rows * member / members; i < rows * (member + 1) / members; i++) {
-            const int64_t plane = i / s->output[1] % s->output[0] % s->step[0],
-                          line = i % s->output[1] % s->step[1];
+            const int64_t plane = s->step[0] == 1 ? 0 : i / s->output[1] % s->output[0] % s->step[0],
+                          line = s->step[1] == 1 ? 0 : i % s->output[1] % s->step[1];
             const few_phase *phase = s->phases + (plane * s->step[1] + line) * s->step[2];
             for (int64_t p = 0; p < s->step[2]; p++, phase++) {
                 const int64_t left = phase->output[2] - column;
                 if (left > 0)
-                    make_columns(job, i, phase, column, left < tile ? left : tile,
+                    make_columns(job, i, phase, p, column, left < tile ? left : tile,
                                  (const uint16_t(*)[2 * MOST_VECTORS]) masks[p]);
             }
         }
