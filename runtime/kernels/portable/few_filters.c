@@ -480,6 +480,7 @@ typedef void points_function(const few_row *row, int64_t column, int64_t count,
         points_tile(row, filters, vectors, stride, column, count, masks);                                    \
     }
 #define POINTS_BY(filters, stride)                                                                           \
+    POINTS_OF(filters, 1, stride)                                                                            \
     POINTS_OF(filters, 2, stride)                                                                            \
     POINTS_OF(filters, 4, stride)                                                                            \
     POINTS_OF(filters, 6, stride)                                                                            \
@@ -492,11 +493,11 @@ POINTS_BY(2, 2)
 POINTS_BY(3, 2)
 #define NAMES(filters, stride)                                                                               \
     {                                                                                                        \
-        points_##filters##_2_##stride, points_##filters##_4_##stride, points_##filters##_6_##stride,         \
-            points_##filters##_8_##stride                                                                    \
+        points_##filters##_1_##stride, points_##filters##_2_##stride, points_##filters##_4_##stride,         \
+            points_##filters##_6_##stride, points_##filters##_8_##stride                                     \
     }
-/* By stride, by filters, by pairs of vectors. */
-static points_function *const points_of[2][TOGETHER][MOST_VECTORS / 2] = {
+/* By stride, by filters, by pairs of vectors, the first of which is half a pair. */
+static points_function *const points_of[2][TOGETHER][MOST_VECTORS / 2 + 1] = {
     {NAMES(1, 1), NAMES(2, 1), NAMES(3, 1)}, {NAMES(1, 2), NAMES(2, 2), NAMES(3, 2)}};
 
 AVX512 static void channels_1(const few_row *row) {
@@ -575,7 +576,8 @@ static void make_columns(const few_job *job, int64_t i, const few_phase *phase, 
         filters = first_filter(s, part + 1) - first;
         const few_row row = part_of(job, &all, first, filters);
         if (s->layout == OP_LAYOUT_ROW_MAJOR)
-            points_of[phase->stride[2] - 1][filters - 1][pairs_of(count) - 1](&row, column, count, masks);
+            points_of[phase->stride[2] - 1][filters - 1][count > LANES ? pairs_of(count) : 0](&row, column,
+                                                                                              count, masks);
         else channels_of[filters - 1](&row);
         for (int64_t f = 0; f < filters && s->activation.kind != RT_ACTIVATION_NONE; f++)
             rt_activation_floats(&s->activation, row.y + f * row.map + column, count);
