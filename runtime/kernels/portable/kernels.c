@@ -5,6 +5,7 @@
 #include "runtime/kernels/portable/half_lanes.h"
 #include "runtime/kernels/portable/spans.h"
 #include "runtime/kernels/portable/turn.h"
+#include "runtime/kernels/portable/turn_groups.h"
 #include <math.h>
 #include <string.h>
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -382,13 +383,13 @@ static void row_bytes(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64
 COPY_TURNED(turn_bytes, uint8_t)
 COPY_TURNED(turn_halves, uint16_t)
 COPY_TURNED(turn_words, uint32_t)
+COPY_TURNED(turn_longs, uint64_t)
 
 COPY_ROWS(uint8_t)
 COPY_ROWS(uint16_t)
 COPY_ROWS(uint32_t)
 COPY_ROWS(uint64_t)
 COPY_ROWS(element16)
-COPY_TILES(uint64_t)
 COPY_TILES(element16)
 
 /* Two to four elements that lie together, as a picture's colours do, apart from each other, and those side by side that lie apart: all of
@@ -574,7 +575,7 @@ void rt_copy_strided(const rt_loop *given, int threads, size_t size, void *to, c
                            : size == 4 ? row_uint32_t
                            : size == 8 ? row_uint64_t
                                        : row_element16;
-    if (copy_few(loop, threads, &copy)) return;
+    if (copy_few(loop, threads, &copy) || rt_turn_groups(loop, threads, size, to, from)) return;
     /* The source is dense along another dimension: the transposition of a matrix, many times over. That
      * dimension becomes the innermost of the nest and tiles take care of both. */
     int32_t dense = -1;
@@ -590,7 +591,7 @@ void rt_copy_strided(const rt_loop *given, int threads, size_t size, void *to, c
         row = size == 1   ? turn_bytes
               : size == 2 ? turn_halves
               : size == 4 ? turn_words
-              : size == 8 ? tile_uint64_t
+              : size == 8 ? turn_longs
                           : tile_element16;
         rt_loop_run(&nest, threads, copy.inner, row, &copy);
         return;

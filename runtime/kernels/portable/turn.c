@@ -35,13 +35,21 @@ static inline words load(const uint32_t *from) {
     return value;
 }
 
-static inline void turn_square(const uint32_t *x, int64_t x_row, uint32_t *y, int64_t y_row) {
-    const words a = load(x), b = load(x + x_row), c = load(x + 2 * x_row), d = load(x + 3 * x_row);
-    const words ab = LOW(a, b), cd = LOW(c, d), ab_high = HIGH(a, b), cd_high = HIGH(c, d);
-    const words turned[SQUARE] = {FIRST(ab, cd), SECOND(ab, cd), FIRST(ab_high, cd_high),
-                                  SECOND(ab_high, cd_high)};
-    for (int i = 0; i < SQUARE; i++) memcpy(y + i * y_row, &turned[i], sizeof turned[i]);
-}
+/* Where a row lies: so many elements from the one before, or at the offset that a list has for it. */
+#define STRIDED(base, step, i) ((base) + (i) * (step))
+#define LISTED(base, list, i) ((base) + (list)[i])
+
+#define TURN_SQUARE(name, rows, AT)                                                                          \
+    static inline void name(const uint32_t *x, rows x_row, uint32_t *y, rows y_row) {                        \
+        const words a = load(AT(x, x_row, 0)), b = load(AT(x, x_row, 1)), c = load(AT(x, x_row, 2)),         \
+                    d = load(AT(x, x_row, 3));                                                               \
+        const words ab = LOW(a, b), cd = LOW(c, d), ab_high = HIGH(a, b), cd_high = HIGH(c, d);              \
+        const words turned[SQUARE] = {FIRST(ab, cd), SECOND(ab, cd), FIRST(ab_high, cd_high),                \
+                                      SECOND(ab_high, cd_high)};                                             \
+        for (int i = 0; i < SQUARE; i++) memcpy(AT(y, y_row, i), &turned[i], sizeof turned[i]);              \
+    }
+TURN_SQUARE(turn_square, int64_t, STRIDED)
+TURN_SQUARE(turn_listed_square, const int64_t *, LISTED)
 
 /* Any part of a matrix, word by word. */
 static void turn_part(const uint32_t *x, int64_t x_row, int64_t rows, int64_t columns, uint32_t *y,
@@ -135,49 +143,77 @@ WIDE INLINE void turn_square_16(__m512i *a, __m512i *b) {
     }
 }
 
+/* Eight rows a of eight longs become columns b. */
+WIDE INLINE void turn_square_8(__m512i *a, __m512i *b) {
+    _Pragma("GCC unroll 4") for (int i = 0; i < SIDE / 2; i += 2) { /* pairs of rows */
+        b[i] = _mm512_unpacklo_epi64(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 1]);
+    }
+    _Pragma("GCC unroll 2") for (int c = 0; c < 2;
+                                 c++) { /* four rows: of columns c, c + 2, c + 4 and c + 6 */
+        a[c] = _mm512_shuffle_i64x2(b[c], b[c + 2], 0x88);
+        a[c + 2] = _mm512_shuffle_i64x2(b[c], b[c + 2], 0xdd);
+        a[c + 4] = _mm512_shuffle_i64x2(b[c + 4], b[c + 6], 0x88);
+        a[c + 6] = _mm512_shuffle_i64x2(b[c + 4], b[c + 6], 0xdd);
+    }
+    _Pragma("GCC unroll 4") for (int c = 0; c < 4; c++) { /* all */
+        b[c] = _mm512_shuffle_i64x2(a[c], a[c + 4], 0x88);
+        b[c + 4] = _mm512_shuffle_i64x2(a[c], a[c + 4], 0xdd);
+    }
+}
+
+#define LOAD_LONGS(at) _mm512_maskz_loadu_epi64((__mmask8)read, at)
 #define LOAD_WORDS(at) _mm512_maskz_loadu_epi32((__mmask16)read, at)
 #define LOAD_HALVES(at) _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16((__mmask16)read, at))
 #define LOAD_BYTES(at) _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8((__mmask16)read, at))
+#define STORE_LONGS(at, x) _mm512_mask_storeu_epi64(at, (__mmask8)written, x)
 #define STORE_WORDS(at, x) _mm512_mask_storeu_epi32(at, (__mmask16)written, x)
 #define STORE_HALVES(at, x) _mm512_mask_storeu_epi16(at, (__mmask32)written, x)
 #define STORE_BYTES(at, x) _mm512_mask_storeu_epi8(at, (__mmask64)written, x)
 
-/* SIDE columns of a line of memory each, or what is left of them: whole lines are written at once, so that it does not matter how far
+/* `side` columns of a line of memory each, or what is left of them: whole lines are written at once, so that it does not matter how far
  * apart they lie. Not inlined, and with masks even if all are set: compilers would load what they use twice, and keep half of it in memory.
  * The `parts` elements of a word are those of so many rows. */
-#define TURN_WIDE(name, target, type, parts, LOAD, STORE)                                                    \
-    target static __attribute__((noinline)) void name##_square(const type *x, int64_t x_row, int64_t rows,   \
+#define TURN_WIDE(name, target, type, side, parts, LOAD, STORE, offset, AT, FROM)                            \
+    target static __attribute__((noinline)) void name##_square(const type *x, offset x_row, int64_t rows,    \
                                                                int64_t columns, uint64_t read,               \
-                                                               uint64_t written, type *y, int64_t y_row) {   \
-        __m512i a[SIDE], b[SIDE];                                                                            \
-        _Pragma("GCC unroll 16") for (int i = 0; i < SIDE; i++) {                                            \
-            a[i] = i * (parts) < rows ? LOAD(x + i * (parts)*x_row) : _mm512_setzero_si512();                \
+                                                               uint64_t written, type *y, offset y_row) {    \
+        __m512i a[side], b[side];                                                                            \
+        _Pragma("GCC unroll 16") for (int i = 0; i < side; i++) {                                            \
+            a[i] = i * (parts) < rows ? LOAD(AT(x, x_row, i * (parts))) : _mm512_setzero_si512();            \
             _Pragma("GCC unroll 3") for (int k = 1; k < (parts); k++) {                                      \
                 const int64_t row = i * (parts) + k;                                                         \
                 if (row < rows)                                                                              \
-                    a[i] = _mm512_or_si512(a[i], _mm512_slli_epi32(LOAD(x + row * x_row), 32 / (parts)*k));  \
+                    a[i] =                                                                                   \
+                        _mm512_or_si512(a[i], _mm512_slli_epi32(LOAD(AT(x, x_row, row)), 32 / (parts)*k));   \
             }                                                                                                \
         }                                                                                                    \
-        turn_square_16(a, b);                                                                                \
-        _Pragma("GCC unroll 16") for (int i = 0; i < SIDE; i++) if (i < columns) STORE(y + i * y_row, b[i]); \
+        turn_square_##side(a, b);                                                                            \
+        _Pragma("GCC unroll 16") for (int i = 0; i < side; i++) if (i < columns)                             \
+            STORE(AT(y, y_row, i), b[i]);                                                                    \
     }                                                                                                        \
-    target static void name(const type *x, int64_t x_row, int64_t rows, int64_t columns, type *y,            \
-                            int64_t y_row) {                                                                 \
-        enum { ROWS = SIDE * (parts) };                                                                      \
-        for (int64_t c = 0; c < columns; c += SIDE) {                                                        \
-            const int64_t wide = columns - c < SIDE ? columns - c : SIDE;                                    \
+    target static void name(const type *x, offset x_row, int64_t rows, int64_t columns, type *y,             \
+                            offset y_row) {                                                                  \
+        enum { ROWS = side * (parts) };                                                                      \
+        for (int64_t c = 0; c < columns; c += side) {                                                        \
+            const int64_t wide = columns - c < side ? columns - c : side;                                    \
             for (int64_t r = 0; r < rows; r += ROWS) {                                                       \
-                const type *from = x + r * x_row + c;                                                        \
-                type *to = y + c * y_row + r;                                                                \
                 const int64_t high = rows - r < ROWS ? rows - r : ROWS;                                      \
                 const uint64_t read = rt_first_lanes_64(columns - c), written = rt_first_lanes_64(rows - r); \
-                name##_square(from, x_row, high, wide, read, written, to, y_row);                            \
+                name##_square(FROM(x + c, x_row, r), high, wide, read, written, FROM(y + r, y_row, c));      \
             }                                                                                                \
         }                                                                                                    \
     }
-TURN_WIDE(turn_wide_words, WIDE, uint32_t, 1, LOAD_WORDS, STORE_WORDS)
-TURN_WIDE(turn_wide_halves, WIDE_BYTES, uint16_t, 2, LOAD_HALVES, STORE_HALVES)
-TURN_WIDE(turn_wide_bytes, WIDE_BYTES, uint8_t, 4, LOAD_BYTES, STORE_BYTES)
+#define FROM_STRIDED(base, step, i) (base) + (i) * (step), step
+#define FROM_LISTED(base, list, i) base, (list) + (i)
+#define TURN_WIDES(type, suffix, target, side, parts, LOAD, STORE)                                           \
+    TURN_WIDE(turn_wide_##suffix, target, type, side, parts, LOAD, STORE, int64_t, STRIDED, FROM_STRIDED)    \
+    TURN_WIDE(turn_listed_wide_##suffix, target, type, side, parts, LOAD, STORE, const int64_t *, LISTED,    \
+              FROM_LISTED)
+TURN_WIDES(uint64_t, longs, WIDE, 8, 1, LOAD_LONGS, STORE_LONGS)
+TURN_WIDES(uint32_t, words, WIDE, 16, 1, LOAD_WORDS, STORE_WORDS)
+TURN_WIDES(uint16_t, halves, WIDE_BYTES, 16, 2, LOAD_HALVES, STORE_HALVES)
+TURN_WIDES(uint8_t, bytes, WIDE_BYTES, 16, 4, LOAD_BYTES, STORE_BYTES)
 #undef WIDE
 #undef WIDE_BYTES
 #undef INLINE
@@ -320,6 +356,92 @@ void rt_turn_bytes(const uint8_t *x, int64_t x_row, int64_t rows, int64_t column
             const int64_t last_column = column + SIDE < columns ? column + SIDE : columns;
             for (int64_t c = column; c < last_column; c++)
                 for (int64_t r = row; r < last_row; r++) y[c * y_row + r] = x[r * x_row + c];
+        }
+    }
+}
+
+/* ---- of 64 bits ---------------------------------------------------------------------------------------------- */
+
+void rt_turn_longs(const uint64_t *x, int64_t x_row, int64_t rows, int64_t columns, uint64_t *y,
+                   int64_t y_row) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (rows >= FEWEST / 2 && columns >= FEWEST / 2 && has_wide()) {
+        turn_wide_longs(x, x_row, rows, columns, y, y_row);
+        return;
+    }
+#endif
+    for (int64_t row = 0; row < rows; row += SIDE) {
+        const int64_t last_row = row + SIDE < rows ? row + SIDE : rows;
+        for (int64_t column = 0; column < columns; column += SIDE) {
+            const int64_t last_column = column + SIDE < columns ? column + SIDE : columns;
+            for (int64_t c = column; c < last_column; c++)
+                for (int64_t r = row; r < last_row; r++) y[c * y_row + r] = x[r * x_row + c];
+        }
+    }
+}
+
+/* ---- rows and columns at any offsets ------------------------------------------------------------------------- */
+
+typedef struct pair {
+    uint64_t parts[2];
+} pair;
+
+/* Element by element. */
+#define TURN_LISTED(type)                                                                                    \
+    static void turn_listed_##type(const type *x, const int64_t *from, int64_t rows, int64_t columns,        \
+                                   type *y, const int64_t *to) {                                             \
+        for (int64_t c = 0; c < columns; c++)                                                                \
+            for (int64_t r = 0; r < rows; r++) y[to[c] + r] = x[from[r] + c];                                \
+    }
+TURN_LISTED(uint8_t)
+TURN_LISTED(uint16_t)
+TURN_LISTED(uint32_t)
+TURN_LISTED(uint64_t)
+TURN_LISTED(pair)
+
+static void turn_listed_words(const uint32_t *x, const int64_t *from, int64_t rows, int64_t columns,
+                              uint32_t *y, const int64_t *to) {
+    const int64_t whole_rows = rows - rows % SQUARE, whole_columns = columns - columns % SQUARE;
+    for (int64_t c = 0; c < whole_columns; c += SQUARE)
+        for (int64_t r = 0; r < whole_rows; r += SQUARE) turn_listed_square(x + c, from + r, y + r, to + c);
+    turn_listed_uint32_t(x + whole_columns, from, whole_rows, columns - whole_columns, y, to + whole_columns);
+    turn_listed_uint32_t(x, from + whole_rows, rows - whole_rows, columns, y + whole_rows, to);
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+/* False: it is left to others. */
+static bool turn_listed_wide(size_t size, const void *x, const int64_t *from, int64_t rows, int64_t columns,
+                             void *y, const int64_t *to) {
+    if (size > 8 || !(size < 4 ? has_wide_bytes() : has_wide())) return false;
+    if (size == 1) turn_listed_wide_bytes(x, from, rows, columns, y, to);
+    else if (size == 2) turn_listed_wide_halves(x, from, rows, columns, y, to);
+    else if (size == 4) turn_listed_wide_words(x, from, rows, columns, y, to);
+    else turn_listed_wide_longs(x, from, rows, columns, y, to);
+    return true;
+}
+#endif
+
+void rt_turn_listed(size_t size, const void *x, const int64_t *from, int64_t rows, int64_t columns, void *y,
+                    const int64_t *to) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (turn_listed_wide(size, x, from, rows, columns, y, to)) return;
+#endif
+    /* Squares, so that what is read and written stays in the nearest cache. */
+    for (int64_t c = 0; c < columns; c += SIDE) {
+        const int64_t wide = columns - c < SIDE ? columns - c : SIDE;
+        for (int64_t r = 0; r < rows; r += SIDE) {
+            const int64_t high = rows - r < SIDE ? rows - r : SIDE;
+            const char *source = (const char *)x + c * (int64_t)size;
+            char *target = (char *)y + r * (int64_t)size;
+            if (size == 1)
+                turn_listed_uint8_t((const uint8_t *)source, from + r, high, wide, (uint8_t *)target, to + c);
+            else if (size == 2)
+                turn_listed_uint16_t((const void *)source, from + r, high, wide, (void *)target, to + c);
+            else if (size == 4)
+                turn_listed_words((const void *)source, from + r, high, wide, (void *)target, to + c);
+            else if (size == 8)
+                turn_listed_uint64_t((const void *)source, from + r, high, wide, (void *)target, to + c);
+            else turn_listed_pair((const void *)source, from + r, high, wide, (void *)target, to + c);
         }
     }
 }

@@ -285,6 +285,47 @@ static void matrices_are_turned(void **state) {
     }
 }
 
+/* Any order of up to six axes, short ones mostly: several of them make the rows or the columns of a matrix. */
+static void axes_in_any_order(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT16, OP_UINT8, OP_INT64};
+    static const size_t sizes[] = {4, 2, 1, 8};
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round * 32452843;
+        const size_t size = sizes[round % 4];
+        const int32_t rank = (int32_t)random_range(&seed, 2, 6);
+        int64_t dims[6], order[6], strides[6], count = 1;
+        for (int32_t i = 0; i < rank; i++) {
+            dims[i] = random_range(&seed, round % 16 == 0 ? 0 : 1, 6);
+            order[i] = round % 3 == 0 ? rank - 1 - i : i;
+        }
+        dims[random_range(&seed, 0, rank - 1)] = random_range(&seed, 1, round % 5 == 0 ? 600 : 40);
+        for (int32_t i = 0; i < rank && round % 3; i++) {
+            const int64_t other = random_range(&seed, i, rank - 1), kept = order[i];
+            order[i] = order[other];
+            order[other] = kept;
+        }
+        for (int32_t i = rank - 1; i >= 0; count *= dims[i--]) strides[i] = count;
+        application app;
+        application_init(&app, OP_TRANSPOSE);
+        uint8_t *x = application_input(&app, dtypes[round % 4], rank, dims);
+        for (size_t i = 0; i < app.inputs[0].bytes; i++) x[i] = (uint8_t)random_next(&seed);
+        application_integers(&app, "perm", (size_t)rank, order);
+        application_run(&app, "portable.transpose", 1 + (int)(round % 3));
+        const uint8_t *y = app.outputs[0].data;
+        for (int64_t i = 0; i < count; i++) {
+            int64_t rest = i, from = 0;
+            for (int32_t k = rank - 1; k >= 0; k--) {
+                from += rest % dims[order[k]] * strides[order[k]];
+                rest /= dims[order[k]];
+            }
+            if (memcmp(x + (size_t)from * size, y + (size_t)i * size, size) != 0)
+                fail_msg("round %d, element %d", (int)round, (int)i);
+        }
+        application_free(&app);
+    }
+}
+
 static void tiles_repeat(void **state) {
     (void)state;
     static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT16, OP_UINT8, OP_INT64};
@@ -647,6 +688,7 @@ int main(void) {
                                        cmocka_unit_test(windows_along_rows),
                                        cmocka_unit_test(windows_over_small_maps),
                                        cmocka_unit_test(matrices_are_turned),
+                                       cmocka_unit_test(axes_in_any_order),
                                        cmocka_unit_test(tiles_repeat),
                                        cmocka_unit_test(floats_become_integers),
                                        cmocka_unit_test(doubles_become_integers),
