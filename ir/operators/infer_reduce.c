@@ -30,6 +30,9 @@ base_status op_infer_reduce(op_call *call, base_report *report) {
     base_status status =
         op_check_input(call, 0, wide ? OP_SET(OP_INT8) | OP_SET(OP_UINT8) : accepted(call->code), report);
     if (status != BASE_OK) return status;
+    if (!op_attribute_is(&call->attributes, "ouro.of", "Abs", "Abs") &&
+        !op_attribute_is(&call->attributes, "ouro.of", "Square", ""))
+        return base_fail(report, BASE_INVALID, "attribute \"ouro.of\" is neither \"Abs\" nor \"Square\"");
     const op_type *type = &call->inputs[0].type;
     const op_dtype dtype = wide ? OP_INT32 : type->dtype;
     int32_t rank = type->shape.rank;

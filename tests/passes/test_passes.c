@@ -106,6 +106,8 @@ static const struct pass_case {
     {"layout/cases/fuse_normalization", pass_fuse_normalization, 0},
     /* In 16 bits, between Casts and as such, where a kernel takes rows of this length; not one of 5,000 elements. */
     {"layout/cases/fuse_normalization_halves", pass_fuse_normalization, 0},
+    /* Sums and means take absolutes and squares of floats and doubles; not of 16 bits, integers, nor what others read, or products of two. */
+    {"layout/cases/fuse_reductions", pass_fuse_reductions, 0},
     /* Trees become one node, inputs are broadcast; what other nodes read, or has another shape, stays a tensor. A sum whose
      * operands are dead is not put off to where a third product is there; gates of one product may wait for each other. */
     {"layout/cases/fuse_elementwise", pass_fuse_elementwise, 0},

@@ -649,8 +649,8 @@ static void pool_member(void *context, int member, int members) {
     if (shape->global && shape->maximum && shape->dtype == OP_FLOAT && !job->indices &&
         rt_reduces_rows(OP_REDUCE_MAX, shape->input_size)) {
         const int64_t first = shape->maps * member / members, end = shape->maps * (member + 1) / members;
-        rt_reduce_rows(OP_REDUCE_MAX, (const float *)job->x + first * shape->input_size, shape->input_size,
-                       (float *)job->y + first, end - first);
+        rt_reduce_rows(OP_REDUCE_MAX, RT_ELEMENTS, (const float *)job->x + first * shape->input_size,
+                       shape->input_size, (float *)job->y + first, end - first);
         return;
     }
     if (shape->by_lines) rt_pool_rows_begin(&shape->rows, line);

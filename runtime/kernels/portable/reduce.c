@@ -241,9 +241,13 @@ static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_
 #define LARGER(new, old) ((((new) > (old)) | ((new) != (new))) ? (new) : (old))
 #define SMALLER(new, old) ((((new) < (old)) | ((new) != (new))) ? (new) : (old))
 
-#define REDUCE_REAL(suffix, type)                                                                            \
+#define REDUCE_REAL(suffix, type, absolute)                                                                  \
     REDUCE(sum_##suffix, RT_CLONES, type, type, double, 0, p + x, t + p, mean ? t / (double)n : t)           \
-    REDUCE(product_##suffix, , type, double, double, 1, p *x, t *p, t)                                       \
+    REDUCE(absolute_sum_##suffix, RT_CLONES, type, type, double, 0, p + absolute(x), t + p,                  \
+           mean ? t / (double)n : t)                                                                         \
+    REDUCE(square_sum_##suffix, RT_CLONES, type, type, double, 0, p + x * x, t + p,                          \
+           mean ? t / (double)n : t)                                                                         \
+    REDUCE(product_##suffix, RT_CLONES, type, double, double, 1, p *x, t *p, t)                              \
     REDUCE(maximum_##suffix, RT_CLONES, type, type, type, -INFINITY, LARGER(x, p), LARGER(p, t), t)          \
     REDUCE(minimum_##suffix, RT_CLONES, type, type, type, INFINITY, SMALLER(x, p), SMALLER(p, t), t)
 #define REDUCE_EXTREMA(suffix, clones, type, low, high)                                                      \
@@ -257,8 +261,8 @@ static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_
 #define REDUCE_PRODUCT(suffix, type)                                                                         \
     REDUCE(product_##suffix, RT_CLONES, type, uint64_t, uint64_t, 1, p *(uint64_t)x, t *p, t)
 
-REDUCE_REAL(float, float)
-REDUCE_REAL(double, double)
+REDUCE_REAL(float, float, fabsf)
+REDUCE_REAL(double, double, fabs)
 REDUCE_SUM(int32, int32_t, int64_t)
 REDUCE_SUM(int64, int64_t, int64_t)
 REDUCE_SUM(uint32, uint32_t, uint64_t)
@@ -291,13 +295,24 @@ static reduce_function *const rows[OP_CODE_COUNT][OP_DTYPE_COUNT] = {
         {ROW(minimum), [OP_INT8] = minimum_int8, [OP_UINT8] = minimum_uint8, [OP_BOOL] = minimum_bool},
 };
 
-static reduce_function *find(op_code code, op_dtype dtype) {
-    return rows[code][rt_is_half(dtype) ? OP_FLOAT : dtype];
+/* NULL: there is none. */
+static reduce_function *find(op_code code, rt_reduced of, op_dtype dtype) {
+    if (of == RT_ELEMENTS) return rows[code][rt_is_half(dtype) ? OP_FLOAT : dtype];
+    if (code != OP_REDUCE_SUM && code != OP_REDUCE_MEAN) return NULL;
+    if (dtype == OP_FLOAT) return of == RT_SQUARES ? square_sum_float : absolute_sum_float;
+    if (dtype == OP_DOUBLE) return of == RT_SQUARES ? square_sum_double : absolute_sum_double;
+    return NULL;
+}
+
+static rt_reduced reduced_by(const op_call *call) {
+    if (op_attribute_is(&call->attributes, "ouro.of", "Square", "")) return RT_SQUARES;
+    return op_attribute_is(&call->attributes, "ouro.of", "Abs", "") ? RT_ABSOLUTES : RT_ELEMENTS;
 }
 
 typedef struct reduce_state {
     reduce_function *function;
     op_code code;
+    rt_reduced of;
     bool floats; /* or what becomes floats in scratch */
     bool known;  /* shape is prepared; otherwise the axes are read when it runs */
     bool noop;
@@ -422,6 +437,7 @@ static bool plan_map(const op_call *call, reduce_shape *shape) {
 typedef struct reduce_context {
     reduce_function *function;
     op_code code;
+    rt_reduced of;
     bool by_rows; /* as in reduce_rows.h */
     const reduce_shape *shape;
     void *to;
@@ -432,7 +448,7 @@ static void run_tasks(void *user, int64_t begin, int64_t end) {
     const reduce_context *context = user;
     const int64_t length = context->shape->inner;
     if (context->by_rows)
-        rt_reduce_rows(context->code, (const float *)context->from + begin * length, length,
+        rt_reduce_rows(context->code, context->of, (const float *)context->from + begin * length, length,
                        (float *)context->to + begin, end - begin);
     else
         context->function(context->shape, context->code == OP_REDUCE_MEAN, context->to, context->from, begin,
@@ -458,7 +474,8 @@ static base_status shape_of_run(const rt_prepared *prepared, const op_tensor *in
 
 static reduce_context context_of(const rt_prepared *prepared, const reduce_shape *shape) {
     const reduce_state *state = prepared->state;
-    reduce_context context = {.function = state->function, .code = state->code, .shape = shape};
+    reduce_context context = {
+        .function = state->function, .code = state->code, .of = state->of, .shape = shape};
     context.by_rows = state->floats && shape->inner_reduced && shape->reduced_count == 1 &&
                       shape->kept_rank <= 1 && rt_reduces_rows(state->code, shape->inner);
     return context;
@@ -569,9 +586,11 @@ static base_status run_channels(const rt_prepared *prepared, const op_tensor *in
 static bool accepts(const op_call *call, const rt_environment *environment) {
     reduce_shape map;
     rt_channel_reduction channels;
-    return find(call->code, call->inputs[0].type.dtype) &&
-           (rt_accepts_row_major(call) || plan_map(call, &map) ||
-            rt_channel_reduction_read(call, environment, &channels));
+    const rt_reduced of = reduced_by(call);
+    if (!find(call->code, of, call->inputs[0].type.dtype)) return false;
+    return rt_accepts_row_major(call) ||
+           (of == RT_ELEMENTS &&
+            (plan_map(call, &map) || rt_channel_reduction_read(call, environment, &channels)));
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
@@ -579,12 +598,13 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     reduce_state *state = BASE_NEW(arena, reduce_state);
     if (!state) return base_fail_memory(report);
     prepared->state = state;
-    if (rt_channel_reduction_read(call, environment, &state->channels)) {
+    state->of = reduced_by(call);
+    if (state->of == RT_ELEMENTS && rt_channel_reduction_read(call, environment, &state->channels)) {
         prepared->run = run_channels;
         return BASE_OK;
     }
     op_dtype dtype = call->inputs[0].type.dtype;
-    state->function = find(call->code, dtype);
+    state->function = find(call->code, state->of, dtype);
     state->code = call->code;
     state->floats = dtype == OP_FLOAT || rt_is_half(dtype);
     state->noop = op_attribute_integer(&call->attributes, "noop_with_empty_axes", 0) != 0;

@@ -25,16 +25,27 @@ static rest rest_of(int64_t length) {
 
 /* ---- sums and products ----------------------------------------------------------------------------------- */
 
-WIDE static inline __m256d sum_row(const float *row, int64_t length, rest left) {
-    __m512 lanes = _mm512_setzero_ps();
-    for (int64_t i = 0; i + LANES <= length; i += LANES)
-        lanes = _mm512_add_ps(lanes, _mm512_loadu_ps(row + i));
-    lanes = _mm512_add_ps(lanes, _mm512_maskz_loadu_ps(left.lanes, row + left.at));
-    const __m256 high = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(lanes), 1));
-    const __m512d halves =
-        _mm512_add_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(lanes)), _mm512_cvtps_pd(high));
-    return _mm256_add_pd(_mm512_castpd512_pd256(halves), _mm512_extractf64x4_pd(halves, 1));
-}
+#define ELEMENTS(x) (x)
+#define ABSOLUTES(x) _mm512_abs_ps(x)
+#define SQUARES(x) _mm512_mul_ps(x, x)
+
+#define SUM_ROW(name, OF)                                                                                    \
+    WIDE static inline __m256d name##_row(const float *row, int64_t length, rest left) {                     \
+        __m512 lanes = _mm512_setzero_ps(), x;                                                               \
+        for (int64_t i = 0; i + LANES <= length; i += LANES) {                                               \
+            x = _mm512_loadu_ps(row + i);                                                                    \
+            lanes = _mm512_add_ps(lanes, OF(x));                                                             \
+        }                                                                                                    \
+        x = _mm512_maskz_loadu_ps(left.lanes, row + left.at);                                                \
+        lanes = _mm512_add_ps(lanes, OF(x));                                                                 \
+        const __m256 high = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(lanes), 1));            \
+        const __m512d halves =                                                                               \
+            _mm512_add_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(lanes)), _mm512_cvtps_pd(high));            \
+        return _mm256_add_pd(_mm512_castpd512_pd256(halves), _mm512_extractf64x4_pd(halves, 1));             \
+    }
+SUM_ROW(sum, ELEMENTS)
+SUM_ROW(absolute_sum, ABSOLUTES)
+SUM_ROW(square_sum, SQUARES)
 
 /* Products of doubles. */
 WIDE static inline __m256d product_row(const float *row, int64_t length, rest left) {
@@ -80,9 +91,12 @@ WIDE static inline __m256d product_row(const float *row, int64_t length, rest le
         }                                                                                                    \
     }
 FOLD(sum, _mm512_add_pd)
+FOLD(absolute_sum, _mm512_add_pd)
+FOLD(square_sum, _mm512_add_pd)
 
 /* Sums of rows of no more than PARTS numbers: column by column. */
-WIDE static void narrow_rows(const float *from, int64_t length, double divisor, float *to, int64_t count) {
+WIDE static void narrow_rows(rt_reduced of, const float *from, int64_t length, double divisor, float *to,
+                             int64_t count) {
     const __m512i rows =
         _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
                            _mm512_set1_epi32((int)length));
@@ -90,8 +104,10 @@ WIDE static void narrow_rows(const float *from, int64_t length, double divisor, 
         const __mmask16 there = rt_first_lanes_16(count - i);
         __m512d low = _mm512_setzero_pd(), high = low;
         for (int64_t k = 0; k < length; k++) {
-            const __m512 x = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), there, rows, from + i * length + k,
-                                                      sizeof *from);
+            __m512 x = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), there, rows, from + i * length + k,
+                                                sizeof *from);
+            if (of == RT_ABSOLUTES) x = ABSOLUTES(x);
+            if (of == RT_SQUARES) x = SQUARES(x);
             const __m256 upper = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
             low = _mm512_add_pd(low, _mm512_cvtps_pd(_mm512_castps512_ps256(x)));
             high = _mm512_add_pd(high, _mm512_cvtps_pd(upper));
@@ -182,13 +198,16 @@ bool rt_reduces_rows(op_code code, int64_t length) {
     return code == OP_REDUCE_MAX || code == OP_REDUCE_MIN;
 }
 
-void rt_reduce_rows(op_code code, const float *from, int64_t length, float *to, int64_t count) {
+void rt_reduce_rows(op_code code, rt_reduced of, const float *from, int64_t length, float *to,
+                    int64_t count) {
+    const double divisor = code == OP_REDUCE_MEAN ? (double)length : 1;
     if (code == OP_REDUCE_MAX) maximum_rows(from, length, to, count);
     else if (code == OP_REDUCE_MIN) minimum_rows(from, length, to, count);
     else if (code == OP_REDUCE_PROD) product_rows(from, length, 1, to, count);
-    else
-        (length <= PARTS ? narrow_rows : sum_rows)(from, length, code == OP_REDUCE_MEAN ? (double)length : 1,
-                                                   to, count);
+    else if (length <= PARTS) narrow_rows(of, from, length, divisor, to, count);
+    else if (of == RT_ABSOLUTES) absolute_sum_rows(from, length, divisor, to, count);
+    else if (of == RT_SQUARES) square_sum_rows(from, length, divisor, to, count);
+    else sum_rows(from, length, divisor, to, count);
 }
 
 #else
@@ -199,8 +218,10 @@ bool rt_reduces_rows(op_code code, int64_t length) {
     return false;
 }
 
-void rt_reduce_rows(op_code code, const float *from, int64_t length, float *to, int64_t count) {
+void rt_reduce_rows(op_code code, rt_reduced of, const float *from, int64_t length, float *to,
+                    int64_t count) {
     (void)code;
+    (void)of;
     (void)from;
     (void)length;
     (void)to;

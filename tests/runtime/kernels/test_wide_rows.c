@@ -124,6 +124,50 @@ static void rows_of_halves_become_numbers(void **state) {
     }
 }
 
+/* The sum or the mean of absolutes or of squares has the bits of that of a tensor of them, whatever is reduced. */
+static void sums_of_absolutes_and_squares(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round * 86028121;
+        const bool wide = round % 3 == 0, square = round / 3 % 2;
+        const int64_t dims[3] = {random_range(&seed, 1, 5), random_range(&seed, 1, 70),
+                                 random_range(&seed, 1, round % 4 ? 40 : 1100)};
+        const int64_t all = dims[0] * dims[1] * dims[2];
+        const op_code code = round / 6 % 2 ? OP_REDUCE_SUM : OP_REDUCE_MEAN;
+        application apps[2];
+        for (int which = 0; which < 2; which++) {
+            uint64_t again = seed;
+            application *app = &apps[which];
+            application_init(app, code);
+            void *x = application_random(app, wide ? OP_DOUBLE : OP_FLOAT, 3, dims, &again);
+            if (round % 7 == 0 && !wide) put_nones(app, all, &again);
+            const int64_t axes = random_range(&again, 1, 7);
+            int64_t named[3], count = 0;
+            for (int64_t axis = 0; axis < 3; axis++)
+                if (axes >> axis & 1) named[count++] = axis;
+            memcpy(application_input(app, OP_INT64, 1, &count), named, (size_t)count * sizeof *named);
+            if (which == 0) application_text(app, "ouro.of", square ? "Square" : "Abs");
+            for (int64_t i = 0; i < all && which == 1; i++) {
+                float *element = (float *)x + i;
+                double *long_element = (double *)x + i;
+                if (wide) *long_element = square ? *long_element * *long_element : fabs(*long_element);
+                else *element = square ? *element * *element : fabsf(*element);
+            }
+            application_run(app, "portable.reduce", 1 + (int)(round % 2));
+        }
+        const op_tensor *got = &apps[0].outputs[0], *want = &apps[1].outputs[0];
+        assert_int_equal(got->bytes, want->bytes);
+        const size_t size = wide ? sizeof(double) : sizeof(float);
+        for (int64_t i = 0; i < (int64_t)(got->bytes / size); i++) {
+            const double one = application_element(got, i), other = application_element(want, i);
+            if (!(isnan(one) && isnan(other)) && memcmp(&one, &other, sizeof one) != 0)
+                fail_msg("round %d, element %d", (int)round, (int)i);
+        }
+        application_free(&apps[0]);
+        application_free(&apps[1]);
+    }
+}
+
 /* Two numbers of 16 bits, of all kinds, in rows of any length, or one of them beside all: what floats give, rounded once. */
 static void pairs_of_halves(void **state) {
     (void)state;
@@ -685,6 +729,7 @@ int main(void) {
                                        cmocka_unit_test(sums_of_some_columns),
                                        cmocka_unit_test(rows_of_halves_become_numbers),
                                        cmocka_unit_test(rows_become_numbers),
+                                       cmocka_unit_test(sums_of_absolutes_and_squares),
                                        cmocka_unit_test(windows_along_rows),
                                        cmocka_unit_test(windows_over_small_maps),
                                        cmocka_unit_test(matrices_are_turned),
