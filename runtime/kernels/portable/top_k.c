@@ -2,16 +2,18 @@
 /* top_k.c: the k largest or smallest along an axis, in order; of equal elements the one with the lower index comes
  * first. NaN is larger than every number. A heap of k (value, index) pairs is kept in the scratch of each thread; threads share the rows. Rows of
  * floats, and of halves and near integers that become floats, are looked at as integers that compare as they do: the extremes of some lanes say what most elements are not better than, which are passed over many
- * at a time; of the others up to 2 k are kept, and the best of them chosen.
+ * at a time; of the others up to 2 k are kept, and the best of them chosen. The first few of many lines are found in lanes (top_lanes.h).
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/top_lanes.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 typedef struct top_state {
     op_dtype dtype;
+    size_t size; /* of an element */
     int64_t outer, extent, inner, k;
     bool largest;
 } top_state;
@@ -327,8 +329,12 @@ static top_line line_of(const top_state *state, int64_t line) {
 /* Element `e` of the line's result is its element `index`. */
 static inline void put(const top_job *job, const top_line *line, int64_t e, int64_t index) {
     const int64_t inner = job->state->inner, to = line->to + e * inner;
-    const size_t size = op_dtype_bytes(job->state->dtype);
-    memcpy(job->to + (size_t)to * size, job->from + (size_t)(line->from + index * inner) * size, size);
+    const size_t size = job->state->size;
+    char *const target = job->to + (size_t)to * size;
+    const char *const source = job->from + (size_t)(line->from + index * inner) * size;
+    if (size == 4) memcpy(target, source, 4);
+    else if (size == 8) memcpy(target, source, 8);
+    else memcpy(target, source, size);
     if (job->indices) job->indices[to] = index;
 }
 
@@ -340,7 +346,7 @@ static bool top_of_row(const top_job *job, const top_line *line, void *scratch) 
     float read[WIDENED];
     const bool small = k <= FEW_KEYS;
     uint64_t *keys = small ? few : scratch;
-    const char *row = job->from + (size_t)line->from * op_dtype_bytes(state->dtype);
+    const char *row = job->from + (size_t)line->from * state->size;
     const float *x = (const float *)(const void *)row;
     if (is_read_first(state)) {
         if (!read_row(state, row, read)) return false;
@@ -375,6 +381,43 @@ static void top_by_heap(const top_job *job, const top_line *line, candidate *hea
     for (int64_t e = 0; e < k; e++) put(job, line, e, heap[e].index);
 }
 
+/* Several lines at once, where there are so many that lie side by side, or short ones one after another: of long ones, and of others than the
+ * shortest where vectors are short, most elements are passed over faster line by line. */
+static bool runs_in_lanes(const top_state *state) {
+    enum { FEWEST_LINES = 8, SHORT = 160, SHORT_FOR_WIDE = 2048 };
+    const bool wide = rt_top_lanes_wide() || state->size == 8;
+    if (state->k == 0 || state->k > (wide ? RT_TOP_LEVELS : RT_TOP_LEVELS / 2) ||
+        !rt_top_lanes_can(state->dtype, state->extent))
+        return false;
+    if (state->inner > 1) return state->inner >= FEWEST_LINES;
+    return state->outer >= FEWEST_LINES &&
+           (state->size == 8 || state->extent <= (wide ? SHORT_FOR_WIDE : SHORT));
+}
+
+/* The first lines of [begin, end): how many. Those that lie side by side have the same place along the axes before. */
+static int64_t top_of_lanes(const top_job *job, int64_t begin, int64_t end, char *scratch) {
+    const top_state *state = job->state;
+    const bool across = state->inner > 1;
+    const rt_top_lines lines = {.dtype = state->dtype,
+                                .across = across,
+                                .largest = state->largest,
+                                .step = across ? state->inner : state->extent,
+                                .extent = state->extent,
+                                .k = state->k};
+    int64_t count = end - begin < RT_TOP_LANES ? end - begin : RT_TOP_LANES,
+            places[RT_TOP_LEVELS * RT_TOP_LANES];
+    if (across && count > state->inner - begin % state->inner) count = state->inner - begin % state->inner;
+    rt_top_lanes(&lines, job->from + (size_t)line_of(state, begin).from * state->size, count, places);
+    for (int64_t l = 0; l < count; l++) {
+        const top_line line = line_of(state, begin + l);
+        if (places[(state->k - 1) * RT_TOP_LANES + l] < 0)
+            top_by_heap(job, &line, (candidate *)(void *)scratch);
+        else
+            for (int64_t e = 0; e < state->k; e++) put(job, &line, e, places[e * RT_TOP_LANES + l]);
+    }
+    return count;
+}
+
 static void run_member(void *user, int member, int members) {
     const top_job *job = user;
     const top_state *state = job->state;
@@ -383,6 +426,10 @@ static void run_member(void *user, int member, int members) {
                   end = begin + each + (member < more);
     char *scratch = job->scratch + (size_t)member * job->each;
     const bool in_rows = runs_in_rows(state);
+    if (runs_in_lanes(state)) {
+        for (int64_t i = begin; i < end;) i += top_of_lanes(job, i, end, scratch);
+        return;
+    }
     for (int64_t i = begin; i < end; i++) {
         const top_line line = line_of(state, i);
         if (!in_rows || !top_of_row(job, &line, scratch))
@@ -422,6 +469,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     int32_t axis = 0;
     op_axis(op_attribute_integer(&call->attributes, "axis", -1), shape->rank, &axis);
     state->dtype = call->inputs[0].type.dtype;
+    state->size = op_dtype_bytes(state->dtype);
     state->largest = op_attribute_integer(&call->attributes, "largest", 1) != 0;
     state->outer = state->inner = 1;
     for (int32_t d = 0; d < shape->rank; d++) {

@@ -485,6 +485,62 @@ static void the_first_of_columns(void **state) {
     }
 }
 
+/* A few elements of many lines, of every type, along any axis; many of them are equal, some are none, or the least of their type. */
+static void the_first_of_many_lines(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT16, OP_BFLOAT16, OP_DOUBLE, OP_INT16,
+                                      OP_INT32, OP_INT64,   OP_UINT16,   OP_UINT32, OP_UINT64};
+    enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+    for (uint64_t round = 0; round < 20 * DTYPES; round++) {
+        uint64_t seed = (round + 1) * 6700417;
+        const op_dtype dtype = dtypes[round % DTYPES];
+        const bool real = round % DTYPES < 4, minus = real || dtype == OP_INT16 || dtype == OP_INT32 || dtype == OP_INT64;
+        const bool largest = round / DTYPES % 2;
+        const int64_t bits = 8 * (int64_t)op_dtype_bytes(dtype);
+        const double least = real ? -(double)INFINITY : minus ? -ldexp(1, (int)bits - 1) : 0;
+        const int64_t outer = random_range(&seed, 1, 40), inner = round % 3 ? random_range(&seed, 1, 40) : 1,
+                      extent = random_range(&seed, 1, 150), most = extent < 18 ? extent : 18,
+                      k = random_range(&seed, 1, most), kinds = random_range(&seed, 8, 200);
+        application app;
+        application_init(&app, OP_TOP_K);
+        void *const data = application_input(&app, dtype, 3, DIMS(outer, extent, inner));
+        for (int64_t i = 0; i < outer * extent * inner; i++) {
+            const int64_t drawn = random_range(&seed, 0, kinds);
+            double value = (double)(minus ? drawn - kinds / 2 : drawn);
+            if (drawn == 1) value = least;
+            if (real && drawn < 5) value = (double[]){-0.0, least, 0.0, (double)NAN, 0.25}[drawn];
+            rt_element_store(dtype, data, i, value);
+        }
+        *(int64_t *)application_input(&app, OP_INT64, 1, DIMS(1)) = k;
+        application_integer(&app, "axis", 1);
+        application_integer(&app, "largest", largest);
+        app.call.output_count = 2;
+        application_run(&app, "portable.top_k", 1 + (int)(round % 3));
+        const size_t size = op_dtype_bytes(dtype);
+        const int64_t *indices = app.outputs[1].data;
+        for (int64_t line = 0; line < outer * inner; line++) {
+            const int64_t from = line / inner * extent * inner + line % inner,
+                          to = line / inner * k * inner + line % inner;
+            for (int64_t i = 0; i < k; i++) {
+                const int64_t index = indices[to + i * inner];
+                assert_in_range(index, 0, extent - 1);
+                const double mine = application_element(&app.inputs[0], from + index * inner);
+                int64_t before = 0;
+                for (int64_t e = 0; e < extent; e++) {
+                    const double other = application_element(&app.inputs[0], from + e * inner);
+                    const bool above = isnan(other) ? !isnan(mine) : other > mine,
+                               below = isnan(mine) ? !isnan(other) : other < mine;
+                    before += (largest ? above : below) || (!above && !below && e < index);
+                }
+                if (before != i) fail_msg("round %d, line %d, place %d", (int)round, (int)line, (int)i);
+                assert_memory_equal((const char *)app.outputs[0].data + (size_t)(to + i * inner) * size,
+                                    (const char *)data + (size_t)(from + index * inner) * size, size);
+            }
+        }
+        application_free(&app);
+    }
+}
+
 /* Integers near each other and far apart, by several threads: in order, of equal ones the first first. */
 static void the_first_of_integers(void **state) {
     (void)state;
@@ -741,6 +797,7 @@ int main(void) {
                                        cmocka_unit_test(powers_of_integers),
                                        cmocka_unit_test(the_first_of_rows),
                                        cmocka_unit_test(the_first_of_columns),
+                                       cmocka_unit_test(the_first_of_many_lines),
                                        cmocka_unit_test(the_first_of_integers),
                                        cmocka_unit_test(grids_are_mapped),
                                        cmocka_unit_test(floats_are_sampled_as_doubles),
