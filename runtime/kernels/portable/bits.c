@@ -25,14 +25,24 @@ typedef struct shift_context {
     const void *x, *y;
 } shift_context;
 
-/* By as many bits as there are, or more, nothing is left. */
+/* By as many bits as there are, or more, nothing is left. Strides are 0 or 1: each of them has a loop of its own, without any in it. */
+#define SHIFT_LOOP(type, width, from_at, by_at)                                                              \
+    RT_VECTOR for (int64_t i = 0; i < length; i++) {                                                         \
+        const type from = x[from_at], by = y[by_at], bits = by & (width - 1);                                \
+        const type moved = left ? (type)(from << bits) : (type)(from >> bits);                               \
+        to[i] = by == bits ? moved : 0;                                                                      \
+    }
 #define SHIFT(type, width)                                                                                   \
     RT_CLONES static void shift_##type(type *to, const type *x, const type *y, int64_t length, int64_t sx,   \
                                        int64_t sy, bool left) {                                              \
-        RT_VECTOR for (int64_t i = 0; i < length; i++) {                                                     \
-            const type from = x[i * sx], by = y[i * sy], bits = by & (width - 1);                            \
-            const type moved = left ? (type)(from << bits) : (type)(from >> bits);                           \
-            to[i] = by == bits ? moved : 0;                                                                  \
+        if (sx && sy) {                                                                                      \
+            SHIFT_LOOP(type, width, i, i)                                                                    \
+        } else if (sx) {                                                                                     \
+            SHIFT_LOOP(type, width, i, 0)                                                                    \
+        } else if (sy) {                                                                                     \
+            SHIFT_LOOP(type, width, 0, i)                                                                    \
+        } else {                                                                                             \
+            SHIFT_LOOP(type, width, 0, 0)                                                                    \
         }                                                                                                    \
     }
 SHIFT(uint8_t, 8)
@@ -239,7 +249,7 @@ static base_status run_det(const rt_prepared *prepared, const op_tensor *inputs,
     op_shape_elements(&outputs[0].type.shape, &count);
     for (int64_t i = 0; i < count; i++) {
         double *m = scratch;
-        for (int64_t k = 0; k < n * n; k++) m[k] = rt_element_load(dtype, inputs[0].data, i * n * n + k);
+        rt_elements_load(dtype, m, inputs[0].data, i * n * n, n * n);
         rt_element_store(dtype, outputs[0].data, i, determinant(m, n));
     }
     return BASE_OK;

@@ -4,7 +4,7 @@
 #include "runtime/kernels/portable/product.h"
 #include <math.h>
 
-static void swap_rows(double *m, int64_t a, int64_t b, int64_t n) {
+static inline void swap_rows(double *m, int64_t a, int64_t b, int64_t n) {
     for (int64_t k = 0; k < n && a != b; k++) {
         const double kept = m[a * n + k];
         m[a * n + k] = m[b * n + k];
@@ -13,7 +13,7 @@ static void swap_rows(double *m, int64_t a, int64_t b, int64_t n) {
 }
 
 /* `to` becomes the inverse of m, which becomes the identity. Without an inverse, numbers that are none. */
-static void invert(double *m, double *to, int64_t n) {
+RT_CLONES static void invert(double *restrict m, double *restrict to, int64_t n) {
     for (int64_t i = 0; i < n * n; i++) to[i] = i % (n + 1) == 0;
     for (int64_t c = 0; c < n; c++) {
         int64_t pivot = c;
@@ -27,8 +27,8 @@ static void invert(double *m, double *to, int64_t n) {
         for (int64_t r = 0; r < n; r++) {
             const double times = m[r * n + c];
             if (r == c || times == 0) continue;
-            for (int64_t k = 0; k < n; k++) m[r * n + k] -= times * m[c * n + k];
-            for (int64_t k = 0; k < n; k++) to[r * n + k] -= times * to[c * n + k];
+            RT_VECTOR for (int64_t k = 0; k < n; k++) m[r * n + k] -= times * m[c * n + k];
+            RT_VECTOR for (int64_t k = 0; k < n; k++) to[r * n + k] -= times * to[c * n + k];
         }
     }
 }
@@ -44,9 +44,9 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     double *m = scratch, *to = m + n * n;
     op_shape_elements(shape, &count);
     for (int64_t from = 0; from < count; from += n * n) {
-        for (int64_t k = 0; k < n * n; k++) m[k] = rt_element_load(dtype, inputs[0].data, from + k);
+        rt_elements_load(dtype, m, inputs[0].data, from, n * n);
         invert(m, to, n);
-        for (int64_t k = 0; k < n * n; k++) rt_element_store(dtype, outputs[0].data, from + k, to[k]);
+        rt_elements_store(dtype, outputs[0].data, from, to, n * n);
     }
     return BASE_OK;
 }

@@ -69,6 +69,20 @@ void rt_element_store(op_dtype dtype, void *data, int64_t index, double value) {
     }
 }
 
+void rt_elements_load(op_dtype dtype, double *to, const void *data, int64_t first, int64_t count) {
+    if (dtype == OP_FLOAT)
+        for (int64_t i = 0; i < count; i++) to[i] = (double)((const float *)data)[first + i];
+    else
+        for (int64_t i = 0; i < count; i++) to[i] = rt_element_load(dtype, data, first + i);
+}
+
+void rt_elements_store(op_dtype dtype, void *data, int64_t first, const double *from, int64_t count) {
+    if (dtype == OP_FLOAT)
+        for (int64_t i = 0; i < count; i++) ((float *)data)[first + i] = (float)from[i];
+    else
+        for (int64_t i = 0; i < count; i++) rt_element_store(dtype, data, first + i, from[i]);
+}
+
 /* ---- where things are -------------------------------------------------------------------------------------
  */
 

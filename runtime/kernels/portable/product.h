@@ -157,5 +157,8 @@ static inline bool rt_thin_shared(const rt_thin *stack, int64_t size, size_t byt
  * or 8-bit integers. */
 double rt_element_load(op_dtype dtype, const void *data, int64_t index);
 void rt_element_store(op_dtype dtype, void *data, int64_t index, double value);
+/* The same of `count` elements from number `first` on. */
+void rt_elements_load(op_dtype dtype, double *to, const void *data, int64_t first, int64_t count);
+void rt_elements_store(op_dtype dtype, void *data, int64_t first, const double *from, int64_t count);
 
 #endif

@@ -2,6 +2,7 @@
 /* test_wide_rows.c: pools over rows, reductions of rows, matrices that are turned, what is repeated, casts and remainders, of all lengths,
  * where registers begin, end and are not full, with NaNs and the ends of ranges among the numbers: what loops give that are written here. */
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/product.h"
 #include "tests/support/application.h"
 #include <inttypes.h>
 #include <math.h>
@@ -370,6 +371,80 @@ static void axes_in_any_order(void **state) {
     }
 }
 
+/* Numbers of every width by numbers of bits, one of them or of both as many as the result has. */
+static void bits_are_shifted(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_UINT8, OP_UINT16, OP_UINT32, OP_UINT64};
+    for (uint64_t round = 0; round < 96; round++) {
+        uint64_t seed = (round + 1) * 49979687;
+        const op_dtype dtype = dtypes[round % 4];
+        const size_t size = (size_t)1 << round % 4;
+        const bool left = round / 4 % 2;
+        const int64_t count = random_range(&seed, 1, 200), many = round / 8 % 3;
+        const int64_t counts[2] = {many == 1 ? 1 : count, many == 2 ? 1 : count};
+        application app;
+        application_init(&app, OP_BIT_SHIFT);
+        for (uint32_t k = 0; k < 2; k++) {
+            uint8_t *data = application_input(&app, dtype, 1, &counts[k]);
+            for (int64_t i = 0; i < counts[k]; i++) {
+                const uint64_t value = k == 0 ? random_next(&seed) : (uint64_t)random_range(&seed, 0, 70);
+                memcpy(data + (size_t)i * size, &value, size); /* the low bits */
+            }
+        }
+        application_text(&app, "direction", left ? "LEFT" : "RIGHT");
+        application_run(&app, "portable.bit_shift", 1);
+        for (int64_t i = 0; i < count; i++) {
+            uint64_t x = 0, by = 0, got = 0;
+            memcpy(&x, (const char *)app.inputs[0].data + (counts[0] == 1 ? 0 : (size_t)i * size), size);
+            memcpy(&by, (const char *)app.inputs[1].data + (counts[1] == 1 ? 0 : (size_t)i * size), size);
+            memcpy(&got, (const char *)app.outputs[0].data + (size_t)i * size, size);
+            uint64_t want = by >= 8 * size ? 0 : left ? x << by : x >> by;
+            want &= UINT64_MAX >> (64 - 8 * size);
+            if (got != want) fail_msg("round %d, element %d", (int)round, (int)i);
+        }
+        application_free(&app);
+    }
+}
+
+/* Times its inverse a matrix is the identity. Its determinant times that of the inverse is one. */
+static void matrices_are_inverted(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_DOUBLE, OP_FLOAT16};
+    for (uint64_t round = 0; round < 60; round++) {
+        uint64_t seed = (round + 1) * 67867967;
+        const op_dtype dtype = dtypes[round % 3];
+        const int64_t n = random_range(&seed, 1, 20), count = random_range(&seed, 1, 3);
+        const double near = dtype == OP_DOUBLE ? 1e-10 : dtype == OP_FLOAT ? 1e-4 : 0.05;
+        application app, determinants[2];
+        application_init(&app, OP_INVERSE);
+        application_random(&app, dtype, 3, DIMS(count, n, n), &seed);
+        for (int64_t i = 0; i < count * n; i++) /* far from having none */
+            rt_element_store(dtype, app.inputs[0].data, i / n * n * n + i % n * (n + 1),
+                             (i % 2 ? 1.5 : -1.5) * (double)n);
+        application_run(&app, "portable.inverse", 1);
+        for (int64_t i = 0; i < count * n * n; i++) {
+            const int64_t from = i / (n * n) * n * n, row = i / n % n, column = i % n;
+            double sum = 0;
+            for (int64_t k = 0; k < n; k++)
+                sum += application_element(&app.inputs[0], from + row * n + k) *
+                       application_element(&app.outputs[0], from + k * n + column);
+            application_check_near(sum, row == column, near, round, i);
+        }
+        for (int k = 0; k < 2 && dtype != OP_FLOAT16; k++) {
+            const op_tensor *of = k ? &app.outputs[0] : &app.inputs[0];
+            application_init(&determinants[k], OP_DET);
+            memcpy(application_input(&determinants[k], dtype, 3, DIMS(count, n, n)), of->data, of->bytes);
+            application_run(&determinants[k], "portable.det", 1);
+        }
+        for (int64_t i = 0; i < count && dtype != OP_FLOAT16; i++)
+            application_check_near(application_element(&determinants[0].outputs[0], i) *
+                                       application_element(&determinants[1].outputs[0], i),
+                                   1, 1e-3, round, i);
+        for (int k = 0; k < 2 && dtype != OP_FLOAT16; k++) application_free(&determinants[k]);
+        application_free(&app);
+    }
+}
+
 static void tiles_repeat(void **state) {
     (void)state;
     static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT16, OP_UINT8, OP_INT64};
@@ -734,6 +809,8 @@ int main(void) {
                                        cmocka_unit_test(windows_over_small_maps),
                                        cmocka_unit_test(matrices_are_turned),
                                        cmocka_unit_test(axes_in_any_order),
+                                       cmocka_unit_test(bits_are_shifted),
+                                       cmocka_unit_test(matrices_are_inverted),
                                        cmocka_unit_test(tiles_repeat),
                                        cmocka_unit_test(floats_become_integers),
                                        cmocka_unit_test(doubles_become_integers),
