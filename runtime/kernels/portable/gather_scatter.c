@@ -180,38 +180,68 @@ static bool all_inside(const places *of, const void *indices, int64_t begin, int
                     : all_inside_int32_t((const int32_t *)indices + begin, count, of->extent, negative);
 }
 
-/* Elements of 4 bytes along the last axis, as most are. */
-static void gather_words(const uint32_t *from, const int64_t *indices, uint32_t *to, int64_t count,
-                         int64_t extent, bool negative) {
-    if (negative) {
-        for (int64_t i = 0; i < count; i++) to[i] = from[from_front(indices[i], extent)];
-        return;
-    }
-    _Pragma("GCC unroll 8") for (int64_t i = 0; i < count; i++) to[i] = from[indices[i]];
+enum {
+    SOME = 1024
+}; /* indices that are looked at together: they are still in the nearest cache when they are used */
+
+RT_CLONES static void all_from_front(int64_t *to, const int64_t *indices, int64_t count, int64_t extent) {
+    for (int64_t i = 0; i < count; i++) to[i] = from_front(indices[i], extent);
 }
 
-/* The same along another axis, in a row whose elements are `along` elements apart there. An index that was expanded is the same in a whole row:
- * then what it names lies side by side. */
-static void gather_across(const uint32_t *from, const int64_t *indices, uint32_t *to, int64_t count,
-                          int64_t along, int64_t extent, bool negative) {
-    enum { TOGETHER = 8 };
-    for (int64_t i = 0; i < count;) {
-        if (i + TOGETHER > count || indices[i + 1] == indices[i]) {
-            const int64_t index = from_front(indices[i], extent);
-            int64_t same = 1;
-            while (i + same < count && indices[i + same] == indices[i]) same++;
-            memcpy(to + i, from + index * along + i, (size_t)same * sizeof *to);
-            i += same;
-            continue;
-        }
-        if (negative) {
-            _Pragma("GCC unroll 8") for (int k = 0; k < TOGETHER; k++) to[i + k] =
-                from[from_front(indices[i + k], extent) * along + i + k];
-        } else {
-            _Pragma("GCC unroll 8") for (int k = 0; k < TOGETHER; k++) to[i + k] =
-                from[indices[i + k] * along + i + k];
-        }
-        i += TOGETHER;
+/* Indices are from the front. Along the last axis; and along another one, in a row whose elements are `along` elements apart there. An index
+ * that was expanded is the same in a whole row: then what it names lies side by side. */
+#define GATHER(name, type)                                                                                   \
+    static void gather_last_##name(const type *from, const int64_t *indices, type *to, int64_t count) {      \
+        _Pragma("GCC unroll 8") for (int64_t i = 0; i < count; i++) to[i] = from[indices[i]];                \
+    }                                                                                                        \
+    static void gather_across_##name(const type *from, const int64_t *indices, type *to, int64_t count,      \
+                                     int64_t along) {                                                        \
+        enum { TOGETHER = 8 };                                                                               \
+        int64_t i = 0;                                                                                       \
+        while (i + TOGETHER <= count) {                                                                      \
+            if (indices[i + 1] == indices[i]) {                                                              \
+                int64_t same = 2;                                                                            \
+                while (i + same < count && indices[i + same] == indices[i]) same++;                          \
+                if (same >= TOGETHER) {                                                                      \
+                    memcpy(to + i, from + indices[i] * along + i, (size_t)same * sizeof *to);                \
+                    i += same;                                                                               \
+                    continue;                                                                                \
+                }                                                                                            \
+            }                                                                                                \
+            _Pragma("GCC unroll 8") for (int k = 0; k < TOGETHER; k++) to[i + k] =                           \
+                from[indices[i + k] * along + i + k];                                                        \
+            i += TOGETHER;                                                                                   \
+        }                                                                                                    \
+        for (; i < count; i++) to[i] = from[indices[i] * along + i];                                         \
+    }
+GATHER(bytes, uint8_t)
+GATHER(halves, uint16_t)
+GATHER(words, uint32_t)
+GATHER(longs, uint64_t)
+
+/* A row of up to SOME indices of 64 bits. False: elements have another size. */
+#define GATHER_SIZE(name, type)                                                                              \
+    if (row->step == 0) gather_last_##name((const type *)from, indices, (type *)to, count);                  \
+    else gather_across_##name((const type *)from, indices, (type *)to, count, row->along);                   \
+    return true
+static bool gather_row(const places *of, const element_row *row, const void *from, const int64_t *indices,
+                       void *to, int64_t count, bool negative) {
+    int64_t front[SOME];
+    if (negative) {
+        all_from_front(front, indices, count, of->extent);
+        indices = front;
+    }
+    switch (of->element) {
+    case 1:
+        GATHER_SIZE(bytes, uint8_t);
+    case 2:
+        GATHER_SIZE(halves, uint16_t);
+    case 4:
+        GATHER_SIZE(words, uint32_t);
+    case 8:
+        GATHER_SIZE(longs, uint64_t);
+    default:
+        return false;
     }
 }
 
@@ -221,7 +251,7 @@ static void gather_across(const uint32_t *from, const int64_t *indices, uint32_t
             memcpy(to, context->from + place_at(of, &row, context->indices, i, k) * size, size);             \
         break
 
-/* All indices are inside. */
+/* All indices are inside, and up to SOME. */
 static void gather_some(const elements_context *context, int64_t begin, int64_t end, bool negative) {
     const places *of = context->of;
     const int64_t length = of->dims[of->rank - 1];
@@ -229,19 +259,10 @@ static void gather_some(const elements_context *context, int64_t begin, int64_t 
     char *to = context->to + (size_t)begin * of->element;
     for (int64_t k = begin % length; begin < end; k = 0, next_row(of, &row)) {
         const int64_t stop = end - begin < length - k ? end : begin + length - k;
-        if (of->element == 4 && of->wide && row.along == 1 && row.step == 0) {
-            gather_words((const uint32_t *)(const void *)context->from + row.base,
-                         (const int64_t *)context->indices + begin, (uint32_t *)(void *)to, stop - begin,
-                         of->extent, negative);
-            to += (stop - begin) * 4;
-            begin = stop;
-            continue;
-        }
-        if (of->element == 4 && of->wide && row.step == 1) {
-            gather_across((const uint32_t *)(const void *)context->from + row.base + k,
-                          (const int64_t *)context->indices + begin, (uint32_t *)(void *)to, stop - begin,
-                          row.along, of->extent, negative);
-            to += (stop - begin) * 4;
+        if (of->wide && (row.along == 1 || row.step == 1) &&
+            gather_row(of, &row, context->from + (row.base + k * row.step) * (int64_t)of->element,
+                       (const int64_t *)context->indices + begin, to, stop - begin, negative)) {
+            to += (size_t)(stop - begin) * of->element;
             begin = stop;
             continue;
         }
@@ -256,9 +277,7 @@ static void gather_some(const elements_context *context, int64_t begin, int64_t 
     }
 }
 
-/* So many at a time, which are still in the nearest cache when they are used. */
 static void gather_elements(void *user, int64_t begin, int64_t end) {
-    enum { SOME = 1024 };
     elements_context *context = user;
     for (int64_t count; begin < end; begin += count) {
         bool negative;

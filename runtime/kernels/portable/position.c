@@ -169,6 +169,7 @@ static base_status prepare_trilu(const op_call *call, const rt_environment *envi
 static base_status run_reverse_sequence(const rt_prepared *prepared, const op_tensor *inputs,
                                         op_tensor *outputs, void *scratch, base_report *report) {
     (void)scratch;
+    enum { SHORT = 64 }; /* bytes */
     const position_state *state = prepared->state;
     const int64_t *lengths = inputs[1].data;
     const size_t bytes = (size_t)state->inner * state->element;
@@ -178,14 +179,31 @@ static base_status run_reverse_sequence(const rt_prepared *prepared, const op_te
                              "sequence %" PRId64 " has length %" PRId64 ", expected 0 to %" PRId64, b,
                              lengths[b], state->extent);
     }
-    for (int64_t b = 0; b < state->batch && bytes; b++) {
+    char *to = outputs[0].data;
+    const char *const x = inputs[0].data;
+    const int64_t row = (int64_t)bytes, rows = state->batch * row;
+    if (state->time_first && bytes >= SHORT) { /* what is written lies side by side */
         for (int64_t t = 0; t < state->extent; t++) {
-            int64_t source = t < lengths[b] ? lengths[b] - 1 - t : t;
-            int64_t to = state->time_first ? t * state->batch + b : b * state->extent + t;
-            int64_t from = state->time_first ? source * state->batch + b : b * state->extent + source;
-            memcpy((char *)outputs[0].data + (size_t)to * bytes,
-                   (const char *)inputs[0].data + (size_t)from * bytes, bytes);
+            for (int64_t b = 0; b < state->batch; b++, to += row) {
+                const int64_t source = t < lengths[b] ? lengths[b] - 1 - t : t;
+                memcpy(to, x + source * rows + b * row, bytes);
+            }
         }
+    } else if (state->time_first && bytes) {
+        for (int64_t b = 0; b < state->batch; b++, to += row) {
+            const int64_t turned = lengths[b];
+            if (turned) rt_copy_spans(to, rows, x + (turned - 1) * rows + b * row, -rows, bytes, turned);
+            rt_copy_spans(to + turned * rows, rows, x + turned * rows + b * row, rows, bytes,
+                          state->extent - turned);
+        }
+    }
+    for (int64_t b = 0; b < state->batch && !state->time_first && bytes; b++) {
+        const size_t all = (size_t)state->extent * bytes, turned = (size_t)lengths[b] * bytes;
+        const char *from = x + (size_t)b * all;
+        if (turned)
+            rt_copy_spans(to, (int64_t)bytes, from + turned - bytes, -(int64_t)bytes, bytes, lengths[b]);
+        if (all > turned) memcpy(to + turned, from + turned, all - turned);
+        to += all;
     }
     return BASE_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_short_rows.c: kernels on rows that are too short for a loop of their own: pairs of elements where an operand is broadcast along a few
- * elements, ArgMax and ArgMin of short lines, against plain loops; DeformConv, whose points are found once for all channels, in float
+ * elements, ArgMax and ArgMin of short lines, sequences that are reversed, against plain loops; DeformConv, whose points are found once for all channels, in float
  * against the same in double. */
 #include "runtime/kernels/portable/product.h"
 #include "tests/support/application.h"
@@ -211,9 +211,40 @@ static void infinite_pixels_beside_points(void **state) {
     application_free(&app);
 }
 
+/* Sequences of rows of any number of bytes, either axis first, some of no length or the whole one. */
+static void sequences_are_reversed(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_UINT8, OP_FLOAT16, OP_FLOAT, OP_INT64};
+    for (uint64_t round = 0; round < 120; round++) {
+        uint64_t seed = (round + 1) * 15485863;
+        const int64_t time_first = round % 2, batch = random_range(&seed, 1, 9),
+                      extent = random_range(&seed, 1, 40), inner = random_range(&seed, 1, round % 3 ? 5 : 70);
+        const int64_t dims[3] = {time_first ? extent : batch, time_first ? batch : extent, inner};
+        application app;
+        application_init(&app, OP_REVERSE_SEQUENCE);
+        uint8_t *x = application_input(&app, dtypes[round / 2 % 4], 3, dims);
+        for (size_t i = 0; i < app.inputs[0].bytes; i++) x[i] = (uint8_t)random_next(&seed);
+        int64_t *lengths = application_input(&app, OP_INT64, 1, &batch);
+        for (int64_t b = 0; b < batch; b++) lengths[b] = b == 3 ? extent : random_range(&seed, 0, extent);
+        application_integer(&app, "time_axis", !time_first);
+        application_integer(&app, "batch_axis", time_first);
+        application_run(&app, "portable.reverse_sequence", 1);
+        const size_t bytes = (size_t)inner * op_dtype_bytes(dtypes[round / 2 % 4]);
+        const uint8_t *y = app.outputs[0].data;
+        for (int64_t i = 0; i < batch * extent; i++) {
+            const int64_t b = time_first ? i % batch : i / extent, t = time_first ? i / batch : i % extent,
+                          source = t < lengths[b] ? lengths[b] - 1 - t : t,
+                          from = time_first ? source * batch + b : b * extent + source;
+            assert_memory_equal(y + (size_t)i * bytes, x + (size_t)from * bytes, bytes);
+        }
+        application_free(&app);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_pairs), cmocka_unit_test(extremes_of_short_lines),
-        cmocka_unit_test(points_are_those_of_doubles), cmocka_unit_test(infinite_pixels_beside_points)};
+        cmocka_unit_test(sequences_are_reversed), cmocka_unit_test(rows_of_pairs),
+        cmocka_unit_test(extremes_of_short_lines), cmocka_unit_test(points_are_those_of_doubles),
+        cmocka_unit_test(infinite_pixels_beside_points)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
