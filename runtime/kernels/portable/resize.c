@@ -18,6 +18,7 @@ enum {
     MOST_TAPS = 1024,
     MOST_TERMS = 4096,
     KEPT_TERMS = 16, /* of the axes before the last two, of an image */
+    KEPT_LINES = 4,
     KEPT_ROW = 4096, /* elements of a row of the output, of which blended rows of the input are kept */
     STAGGER = 16,    /* kept rows are not at the same distance from a page as each other */
     FLOAT_ROW =
@@ -376,16 +377,29 @@ static void store_row(const resize_state *state, const float *row, void *to) {
     else store_bytes(row, state->dtype == OP_INT8, state->stretched, width, to);
 }
 
-/* Rows of the input, blended along the last axis: the next row of the output is mostly made of the same ones. */
+/* Rows of the input, blended along the last axis: the next row of the output is mostly made of the same ones. Long ones are two, shorter ones
+ * four, as a row that lies between others along two axes has them. */
 typedef struct blended {
-    int64_t offsets[2]; /* -1: none yet */
-    float lines[2][KEPT_ROW + STAGGER];
+    int64_t offsets[KEPT_LINES]; /* -1: none yet */
+    float lines[2 * (KEPT_ROW + STAGGER)];
 } blended;
+
+/* Elements from one kept row to the next. */
+static int64_t kept_pitch(int64_t width) {
+    return width <= KEPT_ROW / 2 ? (KEPT_ROW + STAGGER) / 2 : KEPT_ROW + STAGGER;
+}
+
+/* The row of the input at `offset` becomes kept row number `at`. */
+static void keep_row(const resize_context *context, int64_t offset, int64_t width, blended *kept, int at) {
+    _Alignas(RT_ALIGNMENT) float line[FLOAT_ROW];
+    kept->offsets[at] = offset;
+    rt_blend_line(input_row(context, offset, line), context->across, width,
+                  kept->lines + at * kept_pitch(width));
+}
 
 /* One row of the input or two, as rt_blend_row adds them. */
 static void run_kept(const resize_context *context, const term *terms, int count, blended *kept, float *to) {
-    const int64_t width = context->state->to[context->state->rank - 1];
-    _Alignas(RT_ALIGNMENT) float line[FLOAT_ROW];
+    const int64_t width = context->state->to[context->state->rank - 1], pitch = kept_pitch(width);
     int at[2] = {-1, -1};
     for (int i = 0; i < count; i++)
         for (int k = 0; k < 2; k++)
@@ -393,11 +407,36 @@ static void run_kept(const resize_context *context, const term *terms, int count
     for (int i = 0; i < count; i++) {
         if (at[i] >= 0) continue;
         at[i] = at[1 - i] == 0; /* where the other one is not */
-        kept->offsets[at[i]] = terms[i].offset;
-        rt_blend_line(input_row(context, terms[i].offset, line), context->across, width, kept->lines[at[i]]);
+        keep_row(context, terms[i].offset, width, kept, at[i]);
     }
-    rt_add_lines(kept->lines[at[0]], count > 1 ? kept->lines[at[1]] : NULL, width, (float)terms[0].weight,
-                 count > 1 ? (float)terms[1].weight : 0, to);
+    rt_add_lines(kept->lines + at[0] * pitch, count > 1 ? kept->lines + at[1] * pitch : NULL, width,
+                 (float)terms[0].weight, count > 1 ? (float)terms[1].weight : 0, to);
+}
+
+/* The same of three or four. */
+static void run_more_kept(const resize_context *context, const term *terms, int count, blended *kept,
+                          float *to) {
+    const int64_t width = context->state->to[context->state->rank - 1], pitch = kept_pitch(width);
+    int at[KEPT_LINES];
+    bool used[KEPT_LINES] = {false};
+    for (int i = 0; i < count; i++) {
+        at[i] = -1;
+        for (int k = 0; k < KEPT_LINES; k++)
+            if (kept->offsets[k] == terms[i].offset) at[i] = k;
+        if (at[i] >= 0) used[at[i]] = true;
+    }
+    for (int i = 0, free = 0; i < count; i++) {
+        if (at[i] < 0) {
+            while (used[free]) free++;
+            used[free] = true;
+            at[i] = free;
+            keep_row(context, terms[i].offset, width, kept, free);
+        }
+    }
+    rt_add_lines(kept->lines + at[0] * pitch, kept->lines + at[1] * pitch, width, (float)terms[0].weight,
+                 (float)terms[1].weight, to);
+    for (int i = 2; i < count; i++)
+        rt_add_row(kept->lines + at[i] * pitch, width, (float)terms[i].weight, to);
 }
 
 /* Under a stretched filter lie many rows: they become one, which is blended once. */
@@ -431,6 +470,9 @@ static void run_row(const resize_context *context, const term *terms, int count,
     float *made = state->dtype == OP_FLOAT ? to : row;
     if (state->taps == 2 && state->to[last] <= KEPT_ROW && (count == 1 || count == 2))
         run_kept(context, terms, count, kept, made);
+    else if (state->taps == 2 && !state->stretched && state->to[last] <= KEPT_ROW / 2 && count > 2 &&
+             count <= KEPT_LINES)
+        run_more_kept(context, terms, count, kept, made);
     else if (state->stretched && count > 1 && state->from[last] <= FLOAT_ROW)
         run_stretched(context, terms, count, made);
     else run_blended(context, terms, count, made);
@@ -462,7 +504,8 @@ static void run_rows(void *user, int64_t begin, int64_t end) {
     const tap *table = context->tables + state->tables[last];
     const int64_t width = state->to[last];
     term terms[MOST_TERMS + 1];
-    blended lines = {.offsets = {-1, -1}};
+    blended lines;
+    for (int k = 0; k < KEPT_LINES; k++) lines.offsets[k] = -1;
     image_rows image = {.image = -1};
     for (int64_t row = begin; row < end; row++) {
         int count = collect_row(state, context->tables, row, &image, terms);
