@@ -60,14 +60,23 @@ static base_status fail_index(base_report *report, int64_t index, int64_t extent
     }                                                                                                        \
     break
 
+RT_CLONES static void add_floats(float *to, const float *from, int64_t count) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] += from[i];
+}
+
 /* `count` elements are combined with what is there. Integers wrap around. */
 static void put(const places *of, char *to, const char *from, int64_t count) {
+    enum { LONG = 16 }; /* enough for vectors */
     if (of->reduction == REDUCTION_NONE) {
         memcpy(to, from, (size_t)count * of->element);
         return;
     }
     switch (of->dtype) {
     case OP_FLOAT:
+        if (of->reduction == REDUCTION_ADD && count >= LONG) {
+            add_floats((float *)(void *)to, (const float *)(const void *)from, count);
+            return;
+        }
         ACCUMULATE(float, float);
     case OP_DOUBLE:
         ACCUMULATE(double, double);
