@@ -283,7 +283,8 @@ ouro_status ouro_session_bind_value(ouro_session *session, size_t index, const o
 /* The next runs write output `index` straight to `data`, aligned to its element type; `bytes` is its
  * capacity. It may be written at any time of a run, so it must not overlap any other bound buffer. NULL: to
  * memory of the session, as at the beginning (which it does not hold while he has bound his own). An output whose extents are known only after a run is copied
- * there; too small a capacity then fails the run. */
+ * there; too small a capacity then fails the run, and so does one for fewer samples than an open batch has. Memory of the session has the
+ * size of one sample until a run has more; then it is taken anew. */
 ouro_status ouro_session_bind_output(ouro_session *session, size_t index, void *data, size_t bytes,
                                      ouro_error *error);
 /* What a run with inputs of these dimensions needs and gives, before it happens, and memory for it: later runs with them

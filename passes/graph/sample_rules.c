@@ -345,9 +345,10 @@ bool pass_sample_rule_holds(const pass_batch *batch, const op_call *call, int64_
                op_axis(op_attribute_integer(&call->attributes, "axis", -1), shape_of(s, 0)->rank, &axis) &&
                axis > s->out;
     }
+    case OP_SQUEEZE: /* without axes, the axis of one sample would go, too */
+        return op_input_present(call, 1) && is_reshaped_apart(s);
     case OP_RESHAPE:
     case OP_FLATTEN:
-    case OP_SQUEEZE:
     case OP_UNSQUEEZE:
         return is_reshaped_apart(s);
     case OP_TRANSPOSE:

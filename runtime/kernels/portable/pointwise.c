@@ -4,8 +4,9 @@
  *
  *     Y[filter][point] = activation(sum over channels of W[filter][channel] * X[channel][point] + bias + residual)
  *
- * A panel of points, two vectors wide, is copied from all channels of a group; tiles of 3 to 6 filters pass over it, whose sums stay
- * in registers, and which write the result once, finished. The filters of a group are dealt out to tiles evenly: none is padded.
+ * A panel of points, two vectors wide (the last one of a map up to three), is copied from all channels of a group; tiles of 3 to 6 filters
+ * pass over it, whose sums stay in registers, and which write the result once, finished. The filters of a group are dealt out to tiles
+ * evenly: none is padded.
  *
  * The weights: [group][tile][channel][filter of the tile], as many as before; in bfloat16 [pair of channels][filter][2] of a tile. Products
  * and their sums are rounded once where the machine can. What is added in which order follows from the shapes alone: results do not depend
@@ -187,21 +188,22 @@ static void run_edge(rt_pointwise_function *run, const rt_pointwise_tile *whole,
 /* A tile at `count` points. */
 static void run_points(const rt_pointwise_tiles *set, const rt_pointwise_tile *tile, int64_t rows,
                        int64_t count) {
-    const int64_t row = rows - RT_POINTWISE_LEAST_ROWS;
-    rt_pointwise_function *run = set->run[count > set->lanes][row];
+    const int64_t row = rows - RT_POINTWISE_LEAST_ROWS, vector = (count - 1) / set->lanes;
+    rt_pointwise_function *run = set->run[vector][row];
     if (count % set->lanes == 0) run(tile);
-    else if (set->copy_edge) set->edge[count > set->lanes][row](tile);
+    else if (set->copy_edge) set->edge[vector][row](tile);
     else run_edge(run, tile, rows, count);
 }
 
 /* All filters of a group of an image at `count` points from `point` on. */
 static void run_panel(const pointwise_job *job, int64_t image_group, int64_t point, int64_t count) {
-    _Alignas(RT_ALIGNMENT) float panel[DEPTH * MOST_WIDTH];
+    _Alignas(RT_ALIGNMENT) float panel[DEPTH * RT_POINTWISE_LAST];
     static const float zeros[MOST_ROWS];
     const pointwise *shape = job->shape;
     const rt_pointwise_tiles *set = shape->set;
     const float *bias = job->bias;
-    const int64_t group = image_group % shape->group, width = 2 * set->lanes;
+    const int64_t group = image_group % shape->group,
+                  width = (count > 2 * set->lanes ? 4 : 2) * set->lanes; /* of a row of the panel */
     const int64_t first_row = image_group * shape->filters * shape->points + point;
     const float *x = (const float *)job->x + image_group * shape->channels * shape->points + point;
     const int64_t over = count % set->lanes, tail = set->tail && over <= RT_POINTWISE_TAIL ? over : 0,
@@ -213,7 +215,7 @@ static void run_panel(const pointwise_job *job, int64_t image_group, int64_t poi
         const float *before = from > 0 ? job->y : job->residual;
         const bool edge = count != width && count != set->lanes;
         if (edge && set->copy_edge)
-            set->copy_edge(x + from * shape->points, shape->points, depth, count, panel);
+            set->copy_edge(x + from * shape->points, shape->points, depth, count, width, panel);
         else copy_panel(x + from * shape->points, shape->points, depth, count, width, panel);
         rt_pointwise_tile last_points[RT_POINTWISE_TAIL_TILES];
         int64_t last_rows[RT_POINTWISE_TAIL_TILES];
@@ -224,6 +226,7 @@ static void run_panel(const pointwise_job *job, int64_t image_group, int64_t poi
             rt_pointwise_tile one = {.depth = depth,
                                      .weights = weights + (filter * shape->channels + from * rows),
                                      .panel = panel,
+                                     .panel_row = width,
                                      .bias =
                                          bias && from == 0 ? bias + group * shape->filters + filter : zeros,
                                      .from = before ? before + at : NULL,
@@ -349,10 +352,16 @@ static void run_halves(const pointwise_job *job, int64_t image_group, int64_t po
 static void run_member(void *context, int member, int members) {
     const pointwise_job *job = context;
     const pointwise *shape = job->shape;
-    const int64_t width = 2 * shape->set->lanes * shape->panels, strips = (shape->points + width - 1) / width;
+    const rt_pointwise_tiles *set = shape->set;
+    const int64_t width = 2 * set->lanes * shape->panels, rest = shape->points % width;
+    /* What is left after whole panels goes with the last one of them, where that makes three vectors: one alone has too few sums. */
+    const bool joins = set->three && shape->dtype == OP_FLOAT && shape->points > width &&
+                       rest > RT_POINTWISE_TAIL && rest <= set->lanes + RT_POINTWISE_TAIL;
+    const int64_t strips = (shape->points + width - 1) / width - joins;
     const int64_t items = shape->images * shape->group * strips;
     for (int64_t i = items * member / members; i < items * (member + 1) / members; i++) {
-        const int64_t point = i % strips * width, count = least(shape->points - point, width);
+        const int64_t strip = i % strips, point = strip * width,
+                      count = strip == strips - 1 ? shape->points - point : width;
         (shape->dtype == OP_FLOAT ? run_panel : run_halves)(job, i / strips, point, count);
     }
 }

@@ -19,7 +19,7 @@ typedef float word __attribute__((may_alias));
         const float low = tile->low, high = tile->high;                                                      \
         vector sums[ROWS][VECTORS];                                                                          \
         _Pragma("GCC unroll 6") for (int r = 0; r < ROWS; r++) {                                             \
-            _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) {                                      \
+            _Pragma("GCC unroll 3") for (int v = 0; v < VECTORS; v++) {                                      \
                 sums[r][v] = (vector){0};                                                                    \
                 if (tile->from && v + 1 < VECTORS) LOAD_ALL(sums[r][v], tile->from + r * row + v * WIDE, 0); \
                 else if (tile->from)                                                                         \
@@ -27,17 +27,17 @@ typedef float word __attribute__((may_alias));
                 sums[r][v] += tile->bias[r];                                                                 \
             }                                                                                                \
         }                                                                                                    \
-        for (int64_t k = 0; k < tile->depth; k++, weights += ROWS, panel += 2 * WIDE) {                      \
+        for (int64_t k = 0; k < tile->depth; k++, weights += ROWS, panel += (VECTORS > 2 ? 4 : 2) * WIDE) {  \
             vector right[VECTORS];                                                                           \
-            _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) right[v] =                             \
+            _Pragma("GCC unroll 3") for (int v = 0; v < VECTORS; v++) right[v] =                             \
                 *(const vector *)(const void *)(panel + v * WIDE);                                           \
             _Pragma("GCC unroll 6") for (int r = 0; r < ROWS; r++) {                                         \
-                _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++)                                    \
+                _Pragma("GCC unroll 3") for (int v = 0; v < VECTORS; v++)                                    \
                     ADD_PRODUCT(sums[r][v], weights[r], right[v]);                                           \
             }                                                                                                \
         }                                                                                                    \
         _Pragma("GCC unroll 6") for (int r = 0; r < ROWS; r++) {                                             \
-            _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) {                                      \
+            _Pragma("GCC unroll 3") for (int v = 0; v < VECTORS; v++) {                                      \
                 LIMIT(sums[r][v], low, high);                                                                \
                 if (v + 1 < VECTORS) STORE_ALL(y + r * row + v * WIDE, sums[r][v], 0);                       \
                 else STORE(y + r * row + v * WIDE, sums[r][v], tile->points - v * WIDE);                     \
@@ -57,16 +57,22 @@ typedef float word __attribute__((may_alias));
     TILE(half_4_##suffix, target, vector, 4, 1, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
     TILE(half_5_##suffix, target, vector, 5, 1, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
     TILE(half_6_##suffix, target, vector, 6, 1, ADD_PRODUCT, LIMIT, LOAD, STORE)
+/* Last panels, of three vectors. */
+#define THREES(suffix, target, vector, ADD_PRODUCT, LIMIT, LOAD, STORE)                                      \
+    TILE(three_3_##suffix, target, vector, 3, 3, ADD_PRODUCT, LIMIT, LOAD, STORE)                            \
+    TILE(three_4_##suffix, target, vector, 4, 3, ADD_PRODUCT, LIMIT, LOAD, STORE)                            \
+    TILE(three_5_##suffix, target, vector, 5, 3, ADD_PRODUCT, LIMIT, LOAD, STORE)                            \
+    TILE(three_6_##suffix, target, vector, 6, 3, ADD_PRODUCT, LIMIT, LOAD, STORE)
 #define NAMES(suffix)                                                                                        \
-    {                                                                                                        \
-        {half_3_##suffix, half_4_##suffix, half_5_##suffix, half_6_##suffix}, {                              \
-            tile_3_##suffix, tile_4_##suffix, tile_5_##suffix, tile_6_##suffix                               \
-        }                                                                                                    \
+    {half_3_##suffix, half_4_##suffix, half_5_##suffix, half_6_##suffix}, {                                  \
+        tile_3_##suffix, tile_4_##suffix, tile_5_##suffix, tile_6_##suffix                                   \
     }
+#define NAMES_OF_THREE(suffix)                                                                               \
+    { three_3_##suffix, three_4_##suffix, three_5_##suffix, three_6_##suffix }
 
 #define ADD(sum, left, right) ((sum) += (left) * (right))
 TILES(plain, , rt_floats_4, ADD, RT_LIMIT_4, LOAD_ALL, STORE_ALL)
-static const rt_pointwise_tiles tiles_plain = {.lanes = 4, .run = NAMES(plain)};
+static const rt_pointwise_tiles tiles_plain = {.lanes = 4, .run = {NAMES(plain)}};
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define AVX2 __attribute__((target("avx2,fma")))
@@ -76,13 +82,12 @@ static const rt_pointwise_tiles tiles_plain = {.lanes = 4, .run = NAMES(plain)};
 #define LOAD_SOME(sum, at, count) ((sum) = _mm512_maskz_loadu_ps(rt_first_lanes_16(count), at))
 #define STORE_SOME(at, sum, count) _mm512_mask_storeu_ps(at, rt_first_lanes_16(count), sum)
 
-AVX512 static void copy_edge(const float *x, int64_t points, int64_t depth, int64_t count, float *panel) {
+AVX512 static void copy_edge(const float *x, int64_t points, int64_t depth, int64_t count, int64_t row,
+                             float *panel) {
     enum { WIDE = 16 };
-    const int64_t second = count > WIDE ? count - WIDE : 0;
-    for (int64_t k = 0; k < depth; k++, x += points, panel += 2 * WIDE) {
-        _mm512_store_ps(panel, _mm512_maskz_loadu_ps(rt_first_lanes_16(count), x));
-        if (second) _mm512_store_ps(panel + WIDE, _mm512_maskz_loadu_ps(rt_first_lanes_16(second), x + WIDE));
-    }
+    for (int64_t k = 0; k < depth; k++, x += points, panel += row)
+        for (int64_t i = 0; i < count; i += WIDE)
+            _mm512_store_ps(panel + i, _mm512_maskz_loadu_ps(rt_first_lanes_16(count - i), x + i));
 }
 
 /* A vector is four filters at four points; a tile is two vectors, six of which do not wait for each other. Weights are spread by a permutation. */
@@ -108,12 +113,12 @@ AVX512 static void tail_avx512(const rt_pointwise_tile *tiles, const int64_t *ro
         }
         for (int v = 0; v < VECTORS; v++) sums[t][v] = _mm512_loadu_ps(first + v * WIDE);
     }
-    for (int64_t k = 0; k < depth; k++, panel += 2 * WIDE) {
+    for (int64_t k = 0; k < depth; k++, panel += tiles->panel_row) {
         const __m512 right = _mm512_broadcast_f32x4(_mm_load_ps(panel));
         _Pragma("GCC unroll 3") for (int t = 0; t < TILES; t++) {
             const __m512 left = _mm512_maskz_loadu_ps(there[t], weights[t]);
             weights[t] += steps[t];
-            _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) sums[t][v] =
+            _Pragma("GCC unroll 3") for (int v = 0; v < VECTORS; v++) sums[t][v] =
                 _mm512_fmadd_ps(_mm512_permutexvar_ps(spread[v], left), right, sums[t][v]);
         }
     }
@@ -131,15 +136,21 @@ AVX512 static void tail_avx512(const rt_pointwise_tile *tiles, const int64_t *ro
 TILES(avx2, AVX2, rt_floats_8, ADD_8, RT_LIMIT_8, LOAD_ALL, STORE_ALL)
 TILES(avx512, AVX512, rt_floats_16, ADD_16, RT_LIMIT_16, LOAD_ALL, STORE_ALL)
 TILES(edge, AVX512, rt_floats_16, ADD_16, RT_LIMIT_16, LOAD_SOME, STORE_SOME)
-static const rt_pointwise_tiles tiles_avx2 = {.lanes = 8, .run = NAMES(avx2)};
-static const rt_pointwise_tiles tiles_avx512 = {
-    .lanes = 16, .run = NAMES(avx512), .edge = NAMES(edge), .copy_edge = copy_edge, .tail = tail_avx512};
+THREES(avx512, AVX512, rt_floats_16, ADD_16, RT_LIMIT_16, LOAD_ALL, STORE_ALL)
+THREES(edge, AVX512, rt_floats_16, ADD_16, RT_LIMIT_16, LOAD_SOME, STORE_SOME)
+static const rt_pointwise_tiles tiles_avx2 = {.lanes = 8, .run = {NAMES(avx2)}};
+static const rt_pointwise_tiles tiles_avx512 = {.lanes = 16,
+                                                .three = true,
+                                                .run = {NAMES(avx512), NAMES_OF_THREE(avx512)},
+                                                .edge = {NAMES(edge), NAMES_OF_THREE(edge)},
+                                                .copy_edge = copy_edge,
+                                                .tail = tail_avx512};
 
 #define PAIRS __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 #define ADD_PAIRS(sum, left, right)                                                                          \
     ((sum) = _mm512_dpbf16_ps(sum, (__m512bh)_mm512_set1_ps(left), (__m512bh)(right)))
 TILES(pairs, PAIRS, rt_floats_16, ADD_PAIRS, RT_LIMIT_16, LOAD_ALL, STORE_ALL)
-static const rt_pointwise_tiles tiles_pairs = {.lanes = 16, .pairs = true, .run = NAMES(pairs)};
+static const rt_pointwise_tiles tiles_pairs = {.lanes = 16, .pairs = true, .run = {NAMES(pairs)}};
 #endif
 
 const rt_pointwise_tiles *rt_pointwise_tiles_for(op_dtype dtype, int most) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pointwise_tiles.h: tiles of filters of pointwise.c, in vectors of each width.
  *
- * A tile is 3 to 6 filters at the points of one or two vectors, whose sums stay in registers over the whole depth. Where the processor
+ * A tile is 3 to 6 filters at the points of one to three vectors, whose sums stay in registers over the whole depth. Where the processor
  * multiplies bfloat16 in pairs (pair_tiles.h), weights and points may be pairs, in place of floats.
  */
 #ifndef OURO_POINTWISE_TILES_H
@@ -13,6 +13,9 @@ enum {
     RT_POINTWISE_MOST_ROWS = 6,  /* filters of a tile */
     RT_POINTWISE_LEAST_ROWS = 3, /* fewer have too few sums to fill the time that an addition takes */
     RT_POINTWISE_WIDTH = 32,     /* points of a panel, at most: two vectors of the widest machine */
+    RT_POINTWISE_LAST =
+        64, /* of the last panel of a map, which may have three vectors, and a few points after them */
+    RT_POINTWISE_VECTORS = 3,
     RT_POINTWISE_TAIL = 4,       /* points that are not worth a vector */
     RT_POINTWISE_TAIL_TILES = 3, /* tiles of these that are made together */
     RT_POINTWISE_BEST = 32
@@ -21,7 +24,8 @@ enum {
 typedef struct rt_pointwise_tile {
     int64_t depth;       /* channels, or pairs of them */
     const void *weights; /* [channel][row] */
-    const float *panel;  /* [channel][point of two vectors] */
+    const float *panel;  /* [channel][point of two vectors, or of four where three are computed] */
+    int64_t panel_row;   /* floats from one channel to the next */
     const float *bias;   /* by row */
     const float *from;   /* what is added to, of the row length of y; NULL: nothing */
     float *y;
@@ -36,10 +40,13 @@ typedef void rt_pointwise_function(const rt_pointwise_tile *tile);
 typedef struct rt_pointwise_tiles {
     int64_t lanes;
     bool pairs;
-    rt_pointwise_function *run[2][RT_POINTWISE_MOST_ROWS - RT_POINTWISE_LEAST_ROWS + 1];
-    /* The same for the points of an edge in float, and what copies these into a panel; NULL: they pass through memory beside. */
-    rt_pointwise_function *edge[2][RT_POINTWISE_MOST_ROWS - RT_POINTWISE_LEAST_ROWS + 1];
-    void (*copy_edge)(const float *x, int64_t points, int64_t depth, int64_t count, float *panel);
+    bool three; /* there are tiles of three vectors */
+    rt_pointwise_function *run[RT_POINTWISE_VECTORS][RT_POINTWISE_MOST_ROWS - RT_POINTWISE_LEAST_ROWS + 1];
+    /* The same for the points of an edge in float, and what copies these into a panel, whose rows are `row` floats; NULL: they pass through
+     * memory beside. */
+    rt_pointwise_function *edge[RT_POINTWISE_VECTORS][RT_POINTWISE_MOST_ROWS - RT_POINTWISE_LEAST_ROWS + 1];
+    void (*copy_edge)(const float *x, int64_t points, int64_t depth, int64_t count, int64_t row,
+                      float *panel);
     /* The last few points of some tiles, of so many rows each: vectors of several filters at all of these points. The same sums. NULL: there is none. */
     void (*tail)(const rt_pointwise_tile *tiles, const int64_t *rows, int count);
 } rt_pointwise_tiles;

@@ -120,6 +120,8 @@ static const ending joined[] = {
      "%r: ? = Reshape(%c, %rows) %t: ? = Transpose(%r) {perm = [1, 0, 2]} %f: ? = Reshape(%t, %flat) %g: ? = "
      "Reshape(%c, %flat)\n"
      "%q: ? = Add(%f, %g) %y: ? = Reshape(%q, %back)\n"},
+    /* Of one sample, the axis of the samples goes, too. */
+    {"", "%p: ? = GlobalMaxPool(%c) %y: ? = Squeeze(%p)\n"},
     /* The elements of a sample come to lie among those of others. */
     {"constant %s: int64[4] = {32, -1, 12, 12}\n",
      "%r: ? = Reshape(%c, %s) %y: ? = Transpose(%r) {perm = [1, 0, 2, 3]}\n"},
@@ -252,7 +254,7 @@ static void samples_joined(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof joined / sizeof *joined; i++)
         expect_whole(module_text(&joined[i], "%y"), joined[i].nodes);
-    expect_whole(module_text(&joined[17], "%y, %i"), "indices of MaxPool");
+    expect_whole(module_text(&joined[18], "%y, %i"), "indices of MaxPool");
     /* An output that no sample has a part of. */
     const ending also = {AXIS(0), "%y: ? = Relu(%c) %z: ? = ReduceSum(%c, %axis)\n"};
     expect_whole(module_text(&also, "%y, %z"), "a sum beside");
