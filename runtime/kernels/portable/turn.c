@@ -340,6 +340,19 @@ void rt_turn_halves(const uint16_t *x, int64_t x_row, int64_t rows, int64_t colu
     turn_half_part(x + whole_rows * x_row, x_row, rows - whole_rows, columns, y + whole_rows, y_row);
 }
 
+/* ---- of any size --------------------------------------------------------------------------------------------- */
+
+/* Square by square, whose lines stay in the cache. */
+#define TURN_SQUARES(x, x_row, rows, columns, y, y_row)                                                      \
+    for (int64_t row = 0; row < (rows); row += SIDE) {                                                       \
+        const int64_t last_row = row + SIDE < (rows) ? row + SIDE : (rows);                                  \
+        for (int64_t column = 0; column < (columns); column += SIDE) {                                       \
+            const int64_t last_column = column + SIDE < (columns) ? column + SIDE : (columns);               \
+            for (int64_t c = column; c < last_column; c++)                                                   \
+                for (int64_t r = row; r < last_row; r++) (y)[c * (y_row) + r] = (x)[r * (x_row) + c];        \
+        }                                                                                                    \
+    }
+
 /* ---- of 8 bits ----------------------------------------------------------------------------------------------- */
 
 void rt_turn_bytes(const uint8_t *x, int64_t x_row, int64_t rows, int64_t columns, uint8_t *y,
@@ -350,14 +363,7 @@ void rt_turn_bytes(const uint8_t *x, int64_t x_row, int64_t rows, int64_t column
         return;
     }
 #endif
-    for (int64_t row = 0; row < rows; row += SIDE) {
-        const int64_t last_row = row + SIDE < rows ? row + SIDE : rows;
-        for (int64_t column = 0; column < columns; column += SIDE) {
-            const int64_t last_column = column + SIDE < columns ? column + SIDE : columns;
-            for (int64_t c = column; c < last_column; c++)
-                for (int64_t r = row; r < last_row; r++) y[c * y_row + r] = x[r * x_row + c];
-        }
-    }
+    TURN_SQUARES(x, x_row, rows, columns, y, y_row)
 }
 
 /* ---- of 64 bits ---------------------------------------------------------------------------------------------- */
@@ -370,14 +376,7 @@ void rt_turn_longs(const uint64_t *x, int64_t x_row, int64_t rows, int64_t colum
         return;
     }
 #endif
-    for (int64_t row = 0; row < rows; row += SIDE) {
-        const int64_t last_row = row + SIDE < rows ? row + SIDE : rows;
-        for (int64_t column = 0; column < columns; column += SIDE) {
-            const int64_t last_column = column + SIDE < columns ? column + SIDE : columns;
-            for (int64_t c = column; c < last_column; c++)
-                for (int64_t r = row; r < last_row; r++) y[c * y_row + r] = x[r * x_row + c];
-        }
-    }
+    TURN_SQUARES(x, x_row, rows, columns, y, y_row)
 }
 
 /* ---- rows and columns at any offsets ------------------------------------------------------------------------- */
