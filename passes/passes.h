@@ -14,7 +14,6 @@
  *   fold-inferred        graph/fold_constants.c        what follows from these shapes
  *   check-states         loops/check_states.c          what is kept from run to run has one type
  *   split-batch          graph/split_batch.c           a model of which only the batch is open becomes that of one sample
- *   fold-sample          graph/split_batch.c           what followed from the size of the batch is a constant
  *   stack-sequences      loops/stack_sequences.c       what a loop appends to a sequence is stacked
  *   stack-old-states     loops/stack_old_states.c      where a loop stacks the old state, the next one is made in the next slot
  *   drop-unread          graph/drop_unread.c           what loops and branches carry and hand out for nobody goes

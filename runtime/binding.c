@@ -20,7 +20,7 @@ bool rt_binding_own(ouro_session *session, rt_binding *binding) {
     binding->own = rt_take(&session->memory.source, bytes);
     if (!binding->own) return false;
     session->memory.output_bytes += bytes;
-    binding->own_bytes = bytes;
+    binding->bytes = bytes;
     binding->data = binding->whole = binding->own;
     return true;
 }
@@ -29,7 +29,7 @@ static void give_own(ouro_session *session, rt_binding *binding) {
     if (!binding->own) return;
     rt_give(&session->memory.source, binding->own);
     binding->own = NULL;
-    session->memory.output_bytes -= binding->own_bytes;
+    session->memory.output_bytes -= binding->bytes;
 }
 
 bool rt_binding_grow(ouro_session *session, rt_binding *binding, size_t bytes) {
@@ -37,7 +37,7 @@ bool rt_binding_grow(ouro_session *session, rt_binding *binding, size_t bytes) {
     if (!own) return false;
     give_own(session, binding);
     binding->own = binding->whole = own;
-    binding->own_bytes = binding->bytes = bytes;
+    binding->bytes = bytes;
     session->memory.output_bytes += bytes;
     rt_binding_point(session, binding, own);
     return true;
@@ -164,10 +164,11 @@ static ouro_status bind_output(ouro_session *session, size_t index, void *data, 
                                "out of memory: output '%s' needs %" PRIu64 " bytes", name, tensor->bytes);
     session->run.ran = false; /* what the last run made is not where one would look now */
     binding->bound = data != NULL;
-    binding->bytes = data ? bytes : binding->dynamic ? (size_t)tensor->bytes : binding->own_bytes;
     binding->whole = data ? data : binding->own;
     rt_binding_point(session, binding, binding->whole);
-    if (data) give_own(session, binding);
+    if (!data) return OURO_OK;
+    give_own(session, binding);
+    binding->bytes = bytes;
     return OURO_OK;
 }
 

@@ -287,7 +287,6 @@ typedef struct rt_binding {
         data; /* what is bound, else the session's own (outputs that are not dynamic); of a batch, the sample's while it runs */
     size_t bytes; /* of an output: of that memory */
     void *own;
-    size_t own_bytes;
     void *whole;      /* of a batch: the data of all samples */
     int64_t samples;  /* of a batch, of an input: how many are bound */
     op_tensor result; /* dynamic outputs, after a run */

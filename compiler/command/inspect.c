@@ -91,12 +91,6 @@ static const char *dim_print(const plan *of, int64_t dim, char *text, size_t cap
     return text;
 }
 
-/* The name of the batch; "?" where the model has none. */
-static const char *batch_print(const plan *of) {
-    const char *name = plan_symbol_name(of, of->header->batch);
-    return name ? name : "?";
-}
-
 /* ---- for people ---------------------------------------------------------------------------------------- */
 
 static void print_interface(const plan *of, const char *title, const plan_interface *items, uint64_t count) {
@@ -248,7 +242,10 @@ static int print_plan(const plan *of, const inspect_shapes *shapes, base_arena *
         any = true;
     }
     printf(any ? "\n" : " none\n");
-    if (header->batch) printf("batch: %s, a sample at a time\n", batch_print(of));
+    char batch[32];
+    if (header->batch)
+        printf("batch: %s, a sample at a time\n",
+               dim_print(of, -(int64_t)header->batch, batch, sizeof batch));
     print_bytes("arena", header->arena_bytes);
     print_bytes("lower bound", header->lower_bound_bytes);
     print_bytes("without reuse", header->sum_bytes);
@@ -397,7 +394,9 @@ static int emit_plan(const plan *of, const inspect_shapes *shapes, base_arena *a
     }
     emit_json_close(&json, ']');
     emit_json_integer(&json, "state_bytes", header->state_bytes);
-    emit_json_text(&json, "batch", header->batch ? batch_print(of) : NULL);
+    char batch[32];
+    emit_json_text(&json, "batch",
+                   header->batch ? dim_print(of, -(int64_t)header->batch, batch, sizeof batch) : NULL);
     emit_json_open(&json, "symbols", '[');
     for (uint64_t i = 1; i < header->symbols.count; i++) {
         if (of->texts[of->symbols[i]]) emit_json_text(&json, NULL, of->texts + of->symbols[i]);

@@ -150,6 +150,9 @@ bool pass_read_number(const ir_value *value, int32_t rank, float *number);
 bool pass_resize_keeps_places(const ir_node *node);
 /* A MatMul or Gemm in float with a constant matrix in float, row-major. */
 bool pass_multiplies_constant(const ir_node *node);
+/* Sets marks[axis] for each axis that a constant vector names. False: it is no constant of int64, names none, or one that a tensor of this rank
+ * does not have. */
+bool pass_read_axes(const ir_value *axes, int32_t rank, bool *marks);
 /* The axes of its input in the order in which a Transpose puts them; false where they are not so many. */
 bool pass_transpose_order(const ir_node *transpose, int32_t rank, int64_t *order);
 

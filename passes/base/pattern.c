@@ -47,6 +47,19 @@ bool pass_multiplies_constant(const ir_node *node) {
            weights->type.layout == OP_LAYOUT_ROW_MAJOR;
 }
 
+bool pass_read_axes(const ir_value *axes, int32_t rank, bool *marks) {
+    int64_t count;
+    if (!axes || !axes->constant || axes->type.dtype != OP_INT64 ||
+        !op_shape_elements(&axes->type.shape, &count) || count < 1)
+        return false;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t axis;
+        if (!op_axis(((const int64_t *)axes->constant->tensor.data)[i], rank, &axis)) return false;
+        marks[axis] = true;
+    }
+    return true;
+}
+
 bool pass_transpose_order(const ir_node *transpose, int32_t rank, int64_t *order) {
     size_t count;
     const int64_t *given = op_attribute_integers(&transpose->attributes, "perm", &count);

@@ -8,7 +8,6 @@
 base_status pass_infer_shapes(pass_context *context);        /* infer_shapes.c */
 base_status pass_fold_constants(pass_context *context);      /* fold_constants.c */
 base_status pass_split_batch(pass_context *context);         /* split_batch.c */
-base_status pass_fold_sample(pass_context *context);         /* split_batch.c */
 base_status pass_drop_unread(pass_context *context);         /* drop_unread.c */
 base_status pass_fuse_quantized(pass_context *context);      /* fuse_quantized.c */
 base_status pass_lower_einsum(pass_context *context);        /* lower_einsum.c */

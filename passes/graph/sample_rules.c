@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sample_rules.c: implements sample_rules.h.
  *
- * Where the samples lie is seen in the shapes: along the one axis whose extent is the batch, or so many positions for each sample. So an operator that joined them (a sum over
- * that axis) has lost the axis, and what is left to look at is whether it mixes or moves what lies along it.
+ * Where the samples lie is seen in the shapes: along the one axis whose extent is the batch, or so many positions for each sample. So an
+ * operator that joined them (a sum over that axis) has lost the axis, and what is left to look at is whether it mixes or moves what lies
+ * along it.
  */
 #include "passes/graph/sample_rules.h"
 #include "ir/operators/einsum.h"
 #include "ir/operators/fused.h"
+
+enum { ATTENTION_RESULTS = 4 };
 
 typedef struct samples {
     const op_call *call;
@@ -39,10 +42,14 @@ static const op_shape *shape_of(const samples *s, uint32_t input) {
     return &s->call->inputs[input].type.shape;
 }
 
+static const op_shape *result_of(const samples *s) {
+    return &s->call->outputs[0].type.shape;
+}
+
 /* The samples of the input lie where those of the result do, as many positions each. */
 static bool lies_as_result(const samples *s, uint32_t input) {
     return s->out >= 0 && axis_of(s, input) == s->out &&
-           shape_of(s, input)->dims[s->out] == s->call->outputs[0].type.shape.dims[s->out];
+           shape_of(s, input)->dims[s->out] == result_of(s)->dims[s->out];
 }
 
 /* From this input on all are the same for every sample. */
@@ -68,17 +75,17 @@ static bool is_given_another(const samples *s, uint32_t input) {
            axis != axis_of(s, 0);
 }
 
-/* Samples of input 0 and of output 0 lie along this axis; all other inputs are common. */
-static bool is_first_along(const samples *s, int32_t axis) {
-    return axis_of(s, 0) == axis && s->out == axis && are_common(s, 1);
+/* Input 0 and output 0 are images: their samples are the first axis. All other inputs are common. */
+static bool are_images(const samples *s) {
+    return axis_of(s, 0) == 0 && s->out == 0 && are_common(s, 1);
 }
 
 /* Broadcast against the result, the input has its samples where the result has them, or is the same for all. `operand` is its shape. */
 static bool is_broadcast(const samples *s, const op_shape *operand) {
-    const int32_t rank = s->call->outputs[0].type.shape.rank, own = s->out - (rank - operand->rank);
+    const int32_t rank = result_of(s)->rank, own = s->out - (rank - operand->rank);
     if (operand->rank > rank) return false;
     const int32_t axis = pass_sample_axis(s->batch, operand);
-    if (axis >= 0) return axis == own && operand->dims[own] == s->call->outputs[0].type.shape.dims[s->out];
+    if (axis >= 0) return axis == own && operand->dims[own] == result_of(s)->dims[s->out];
     return own < 0 || operand->dims[own] == 1;
 }
 
@@ -97,7 +104,7 @@ static bool is_quantized_apart(const samples *s) {
 
 /* As many elements lie before the samples as did, so each sample has the elements that it had, in their order. */
 static bool is_reshaped_apart(const samples *s) {
-    const op_shape *from = shape_of(s, 0), *to = &s->call->outputs[0].type.shape;
+    const op_shape *from = shape_of(s, 0), *to = result_of(s);
     const int32_t axis = axis_of(s, 0);
     int64_t before = *s->times, after = 1;
     if (axis < 0 || s->out < 0 || !are_common(s, 1)) return false;
@@ -149,10 +156,10 @@ static bool is_resized_apart(const samples *s) {
            op_attribute_is(&s->call->attributes, "keep_aspect_ratio_policy", "stretch", "stretch");
 }
 
-static bool are_all_along(const samples *s, int32_t axis) {
+static bool lie_all_as_result(const samples *s) {
     for (uint32_t i = 0; i < s->call->input_count; i++)
         if (!lies_as_result(s, i)) return false;
-    return s->out == axis;
+    return true;
 }
 
 static bool is_gathered_apart(const samples *s) {
@@ -169,13 +176,11 @@ static bool is_gathered_apart(const samples *s) {
 /* Samples are rows of the left operand, or lie along an axis by which matrices are told apart, in both or where the other has 1. */
 static bool is_product_apart(const samples *s, uint32_t right) {
     const op_shape *operands[] = {shape_of(s, 0), shape_of(s, right)};
-    const int32_t rank = s->call->outputs[0].type.shape.rank,
-                  own = s->out - rank; /* from the end: -1 is the last axis */
+    const int32_t own = s->out - result_of(s)->rank; /* from the end: -1 is the last axis */
     if (s->out < 0 || operands[0]->rank < 2 || operands[1]->rank < 2 || own == -1) return false;
     for (int i = 0; i < 2; i++) {
         const int32_t axis = pass_sample_axis(s->batch, operands[i]), place = operands[i]->rank + own;
-        if (axis >= 0 &&
-            (axis != place || operands[i]->dims[axis] != s->call->outputs[0].type.shape.dims[s->out]))
+        if (axis >= 0 && (axis != place || operands[i]->dims[axis] != result_of(s)->dims[s->out]))
             return false;
         if (own == -2 && i == 1 && axis >= 0) return false;
         if (own < -2 && axis < 0 && place >= 0 && operands[i]->dims[place] != 1) return false;
@@ -232,21 +237,27 @@ static bool is_absent_or_along(const samples *s, uint32_t input, int32_t axis) {
     return !op_input_present(s->call, input) || axis_of(s, input) == axis;
 }
 
+/* Samples lie along these axes of the outputs that are wanted. */
+static bool lie_results_along(const samples *s, const int32_t *axes) {
+    for (uint32_t i = 0; i < s->call->output_count; i++) {
+        const op_type *type = &s->call->outputs[i].type;
+        if (type->dtype != OP_NONE && pass_sample_axis(s->batch, &type->shape) != axes[i]) return false;
+    }
+    return true;
+}
+
 /* Sequences of all samples side by side, with a state and a length for each. */
 static bool is_recurrence_apart(const samples *s) {
     static const int32_t made[] = {2, 1, 1};
     if (op_attribute_integer(&s->call->attributes, "layout", 0) || axis_of(s, 0) != 1) return false;
     for (uint32_t i = 1; i < s->call->input_count; i++)
         if (i >= 4 && i <= 6 ? !is_absent_or_along(s, i, i > 4) : axis_of(s, i) >= 0) return false;
-    for (uint32_t i = 0; i < s->call->output_count; i++) {
-        const op_type *type = &s->call->outputs[i].type;
-        if (type->dtype != OP_NONE && pass_sample_axis(s->batch, &type->shape) != made[i]) return false;
-    }
-    return true;
+    return lie_results_along(s, made);
 }
 
 /* Queries, keys and values begin with the samples, and so does all else that is not the same for all of them. */
 static bool is_attention_apart(const samples *s) {
+    static const int32_t made[ATTENTION_RESULTS] = {0};
     for (uint32_t i = 0; i < s->call->input_count; i++) {
         if (!op_input_present(s->call, i)) continue;
         const op_shape *shape = shape_of(s, i);
@@ -255,11 +266,7 @@ static bool is_attention_apart(const samples *s) {
             return false;
         if (is_mask && axis_of(s, i) == 0 && shape->rank != 4) return false;
     }
-    for (uint32_t i = 0; i < s->call->output_count; i++) {
-        const op_type *type = &s->call->outputs[i].type;
-        if (type->dtype != OP_NONE && pass_sample_axis(s->batch, &type->shape) != 0) return false;
-    }
-    return true;
+    return lie_results_along(s, made);
 }
 
 bool pass_sample_rule_holds(const pass_batch *batch, const op_call *call, int64_t *times) {
@@ -284,9 +291,9 @@ bool pass_sample_rule_holds(const pass_batch *batch, const op_call *call, int64_
     case OP_DEQUANTIZE_LINEAR:
         return is_quantized_apart(s);
     case OP_BATCH_NORMALIZATION:
-        return call->output_count == 1 && is_first_along(s, 0);
+        return call->output_count == 1 && are_images(s);
     case OP_MAX_POOL: /* indices would count through all samples */
-        return (call->output_count == 1 || call->outputs[1].type.dtype == OP_NONE) && is_first_along(s, 0);
+        return (call->output_count == 1 || call->outputs[1].type.dtype == OP_NONE) && are_images(s);
     case OP_CONV:
     case OP_CONV_INTEGER:
     case OP_QLINEAR_CONV:
@@ -299,7 +306,7 @@ bool pass_sample_rule_holds(const pass_batch *batch, const op_call *call, int64_
     case OP_SPACE_TO_DEPTH:
     case OP_COL2IM:
     case OP_STFT:
-        return is_first_along(s, 0);
+        return are_images(s);
     case OP_RNN:
     case OP_GRU:
     case OP_LSTM:
@@ -358,12 +365,11 @@ bool pass_sample_rule_holds(const pass_batch *batch, const op_call *call, int64_
     case OP_SPLIT:
         return lies_as_result(s, 0) && are_common(s, 1) && is_along_another(s, 0);
     case OP_CONCAT:
-        return s->out >= 0 && are_all_along(s, s->out) && is_along_another(s, 0);
-    case OP_GATHER:
-        return is_gathered_apart(s);
     case OP_GATHER_ELEMENTS:
     case OP_SCATTER_ELEMENTS:
-        return s->out >= 0 && are_all_along(s, s->out) && is_along_another(s, 0);
+        return lie_all_as_result(s) && is_along_another(s, 0);
+    case OP_GATHER:
+        return is_gathered_apart(s);
     case OP_PAD:
         return is_padded_apart(s);
     case OP_TOP_K:

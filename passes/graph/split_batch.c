@@ -34,7 +34,6 @@ enum {
 typedef struct splitter {
     pass_context *context;
     pass_batch batch;
-    bool *needed;   /* by node id: something that is returned depends on it */
     int64_t *times; /* by value id: how the samples lie along their axis (sample_rules.h) */
     uint64_t products, row_products, constant_bytes, nodes;
 } splitter;
@@ -80,25 +79,12 @@ static bool has_samples_first(const ir_graph *main, int64_t batch) {
     return main->result_count > 0;
 }
 
-static void mark_needed(splitter *s, const ir_value *value) {
-    if (value->kind == IR_RESULT_OF_NODE) s->needed[value->node->id.index] = true;
-}
-
-static void find_needed(splitter *s) {
-    const ir_graph *main = s->context->module->main;
-    for (uint32_t i = 0; i < main->result_count; i++) mark_needed(s, main->results[i]->value);
-    for (const ir_node *node = main->last; node; node = node->previous) {
-        for (uint32_t i = 0; i < node->input_count && s->needed[node->id.index]; i++)
-            if (ir_input(node, i)) mark_needed(s, ir_input(node, i));
-    }
-}
-
 /* How many elements of a value follow from the size of the batch, as is known of them; *known: of all others the number is known. */
 static int64_t count_open(const op_tensor *value, bool *known) {
     int64_t elements, open = 0;
     *known = value->symbolic && op_shape_elements(&value->type.shape, &elements);
-    for (int64_t i = 0; value->symbolic && op_shape_elements(&value->type.shape, &elements) && i < elements;
-         i++) {
+    if (!*known) return 0;
+    for (int64_t i = 0; i < elements; i++) {
         *known &= value->symbolic[i] != OP_DIM_UNKNOWN;
         open += value->symbolic[i] < 0 && value->symbolic[i] != OP_DIM_UNKNOWN;
     }
@@ -171,25 +157,43 @@ static bool keeps_apart(const splitter *s, const ir_node *node, const op_call *c
 
 /* ---- is it worth it? ----------------------------------------------------------------------------------- */
 
+/* Elements for one sample. */
+static uint64_t count_elements(const op_shape *shape, const pass_batch *batch) {
+    uint64_t count = 1;
+    for (int32_t d = 0; d < shape->rank; d++)
+        count *=
+            (uint64_t)(shape->dims[d] >= 0 ? shape->dims[d] : pass_batch_positions(batch, shape->dims[d]));
+    return count;
+}
+
+/* Numbers that a convolution multiplies with one of the input (transposed), or for one of the result. */
+static uint64_t window_of(const op_shape *filters) {
+    uint64_t count = 1;
+    for (int32_t d = 1; d < filters->rank; d++) count *= (uint64_t)filters->dims[d];
+    return count;
+}
+
 /* Products of numbers for one sample, in those that take as long as products of floats: of bytes, a machine has four at once. */
 static uint64_t products_of(const op_call *call, const pass_batch *batch) {
-    const bool is_float = call->code == OP_CONV || call->code == OP_CONV_TRANSPOSE ||
-                          call->code == OP_MATMUL || call->code == OP_GEMM;
-    uint64_t count = 1;
-    const op_shape *out = &call->outputs[0].type.shape;
-    const bool is_convolution =
-        call->code == OP_CONV || call->code == OP_QLINEAR_CONV || call->code == OP_CONV_INTEGER;
-    const bool is_product = call->code == OP_MATMUL || call->code == OP_MATMUL_INTEGER ||
-                            call->code == OP_QLINEAR_MATMUL || call->code == OP_GEMM;
-    const op_shape *of = call->code == OP_CONV_TRANSPOSE ? &call->inputs[0].type.shape : out;
-    if (!is_convolution && !is_product && call->code != OP_CONV_TRANSPOSE) return 0;
-    for (int32_t d = 0; d < of->rank; d++)
-        count *= (uint64_t)(of->dims[d] >= 0 ? of->dims[d] : pass_batch_positions(batch, of->dims[d]));
-    const op_shape *left = &call->inputs[0].type.shape,
-                   *filters = &call->inputs[call->code == OP_QLINEAR_CONV ? 3 : 1].type.shape;
-    if (is_product) count *= (uint64_t)(left->rank ? left->dims[left->rank - 1] : 1);
-    for (int32_t d = 1; d < filters->rank && !is_product; d++) count *= (uint64_t)filters->dims[d];
-    return is_float ? count : count / 4;
+    const op_shape *x = &call->inputs[0].type.shape, *y = &call->outputs[0].type.shape;
+    switch (call->code) {
+    case OP_CONV:
+        return count_elements(y, batch) * window_of(&call->inputs[1].type.shape);
+    case OP_CONV_INTEGER:
+        return count_elements(y, batch) * window_of(&call->inputs[1].type.shape) / 4;
+    case OP_QLINEAR_CONV:
+        return count_elements(y, batch) * window_of(&call->inputs[3].type.shape) / 4;
+    case OP_CONV_TRANSPOSE:
+        return count_elements(x, batch) * window_of(&call->inputs[1].type.shape);
+    case OP_MATMUL:
+    case OP_GEMM:
+        return count_elements(y, batch) * (uint64_t)(x->rank ? x->dims[x->rank - 1] : 1);
+    case OP_MATMUL_INTEGER:
+    case OP_QLINEAR_MATMUL:
+        return count_elements(y, batch) * (uint64_t)(x->rank ? x->dims[x->rank - 1] : 1) / 4;
+    default:
+        return 0;
+    }
 }
 
 /* Those of a recurrence: with the inputs of all positions at once, and (*rows) with the state, one position after another. */
@@ -223,12 +227,10 @@ static bool is_worth_it(const splitter *s) {
 
 /* ---- what is done -------------------------------------------------------------------------------------- */
 
-static base_status take_one(splitter *s) {
+/* All types follow anew, and what is computed from the size of the batch becomes a constant. */
+static base_status take_one(const splitter *s) {
     ir_module *module = s->context->module;
     const ir_graph *main = module->main;
-    /* What nobody reads has not been looked at. */
-    const base_status status = pass_eliminate_dead_code(s->context);
-    if (status != BASE_OK) return status;
     for (uint32_t i = 0; i < main->parameter_count; i++) {
         ir_value *parameter = main->parameters[i];
         if (pass_sample_axis(&s->batch, &parameter->type.shape) != 0) continue;
@@ -243,7 +245,8 @@ static base_status take_one(splitter *s) {
             node->outputs[i]->symbolic = NULL;
         }
     }
-    return pass_infer_shapes(s->context);
+    const base_status status = pass_infer_shapes(s->context);
+    return status == BASE_OK ? pass_fold_constants(s->context) : status;
 }
 
 base_status pass_split_batch(pass_context *context) {
@@ -253,17 +256,16 @@ base_status pass_split_batch(pass_context *context) {
     if (!s.batch.symbol || context->options->whole_batch || module->run ||
         !has_samples_first(module->main, s.batch.symbol))
         return BASE_OK;
-    s.needed = BASE_ARRAY(context->scratch, bool, module->node_count);
+    const base_status status = pass_eliminate_dead_code(context); /* what nobody reads may do anything */
+    if (status != BASE_OK) return status;
     s.times = BASE_ARRAY(context->scratch, int64_t, module->value_count);
-    if (!s.needed || !s.times) return base_fail_memory(context->report);
+    if (!s.times) return base_fail_memory(context->report);
     for (uint32_t i = 0; i < module->main->parameter_count; i++)
         s.times[module->main->parameters[i]->id.index] = 1;
-    find_needed(&s);
     bool apart = true, fine = true;
     base_arena_init(&arena, context->scratch->allocator);
     for (const ir_node *node = module->main->first; node && apart && fine; node = node->next) {
         op_call call;
-        if (!s.needed[node->id.index]) continue;
         fine = ir_node_call(node, &arena, &call);
         apart = fine && keeps_apart(&s, node, &call);
         if (apart) count_work(&s, &call, node);
@@ -271,9 +273,4 @@ base_status pass_split_batch(pass_context *context) {
     }
     if (!fine) return base_fail_memory(context->report);
     return apart && is_worth_it(&s) ? take_one(&s) : BASE_OK;
-}
-
-/* What followed from the size of the batch is a constant now. */
-base_status pass_fold_sample(pass_context *context) {
-    return context->module->batch ? pass_fold_constants(context) : BASE_OK;
 }

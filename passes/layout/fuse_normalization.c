@@ -34,23 +34,16 @@ typedef struct normalization {
 
 /* The first of the last axes, which are those that the node reduces, and keeps. */
 static bool reduces_last(const ir_node *mean, int32_t *first) {
-    const ir_value *axes = ir_input(mean, 1), *x = ir_input(mean, 0);
-    int64_t count;
-    if (!axes || !axes->constant || axes->type.dtype != OP_INT64 ||
-        op_attribute_integer(&mean->attributes, "keepdims", 1) != 1 || x->type.shape.rank <= 0 ||
-        !op_shape_elements(&axes->type.shape, &count) || count <= 0 || count > x->type.shape.rank)
+    const int32_t rank = ir_input(mean, 0)->type.shape.rank;
+    bool marks[OP_MAX_RANK] = {false};
+    if (rank <= 0 || op_attribute_integer(&mean->attributes, "keepdims", 1) != 1 ||
+        !pass_read_axes(ir_input(mean, 1), rank, marks))
         return false;
-    const int32_t rank = x->type.shape.rank;
-    uint32_t marks = 0;
-    for (int64_t i = 0; i < count; i++) {
-        int32_t axis;
-        if (!op_axis(((const int64_t *)axes->constant->tensor.data)[i], rank, &axis)) return false;
-        marks |= 1U << axis;
-    }
-    *first = rank - (int32_t)count;
-    for (int32_t i = 0; i < rank; i++)
-        if ((marks >> i & 1) != (i >= *first)) return false;
-    return true;
+    *first = rank;
+    while (*first > 0 && marks[*first - 1]) --*first;
+    for (int32_t i = 0; i < *first; i++)
+        if (marks[i]) return false;
+    return *first < rank;
 }
 
 static bool is_plain(const ir_value *value, op_dtype dtype) {

@@ -16,7 +16,6 @@
  * up to rounding.
  */
 #include "passes/layout/layout.h"
-#include <math.h>
 #include <string.h>
 
 typedef struct mean {
@@ -76,19 +75,9 @@ static bool is_pool(const ir_node *node) {
 /* Which axes of its input the node takes the mean of. */
 static bool read_axes(const ir_node *node, bool *marks) {
     const int32_t rank = ir_input(node, 0)->type.shape.rank;
-    const ir_value *axes = ir_input(node, 1);
-    int64_t count;
     for (int32_t d = 0; d < rank; d++) marks[d] = is_pool(node) && d >= 2;
     if (is_pool(node)) return rank >= 3 && (node->code == OP_GLOBAL_AVERAGE_POOL || sees_all(node));
-    if (!axes || !axes->constant || axes->type.dtype != OP_INT64 ||
-        !op_shape_elements(&axes->type.shape, &count) || count < 1)
-        return false;
-    for (int64_t i = 0; i < count; i++) {
-        int32_t axis;
-        if (!op_axis(((const int64_t *)axes->constant->tensor.data)[i], rank, &axis)) return false;
-        marks[axis] = true;
-    }
-    return true;
+    return pass_read_axes(ir_input(node, 1), rank, marks);
 }
 
 /* Reads the Transpose before, where what stays is in the same order without it. */
@@ -126,8 +115,7 @@ static bool read_mean(ir_node *node, mean *of) {
         (of->x->type.dtype != OP_INT8 && of->x->type.dtype != OP_UINT8) || !read_scale(of->dequantize, of) ||
         !read_axes(node, of->marks))
         return false;
-    of->keeps =
-        node->code == OP_GLOBAL_AVERAGE_POOL || op_attribute_integer(&node->attributes, "keepdims", 1) != 0;
+    of->keeps = op_attribute_integer(&node->attributes, "keepdims", 1) != 0; /* pools do */
     const int32_t rank = of->x->type.shape.rank;
     for (int32_t d = 0; d < rank; d++) {
         if (!of->marks[d]) continue;
@@ -187,7 +175,6 @@ static ir_value *make_mean(ir_module *module, const mean *of, ir_value *sum) {
         bool marks[OP_MAX_RANK];
         op_type type = y->type;
         type.dtype = OP_INT32;
-        for (int32_t d = 0; d < y->type.shape.rank; d++) marks[d] = false;
         if (!read_axes(of->node, marks)) return NULL;
         ir_value *inputs[] = {sum, axes_of(module, marks, y->type.shape.rank)};
         ir_node *node = inputs[1] ? ir_node_new(of->node->graph, of->node, OP_UNSQUEEZE, of->node->name,
