@@ -35,7 +35,8 @@ op_dtype pass_lossless_type(const float *numbers, int64_t count);
 /* Of a product with a constant matrix: rows that this is multiplied by; -1: only a run knows. (halve_weights.c) */
 int64_t pass_product_rows(const ir_node *node);
 
-/* A plan that keeps states which grow, as caches do, makes one token after the other: of a number of rows that only a run knows, it mostly is one.
+/* A plan that keeps states which grow, as caches do, makes one token after the other, and so does a model that hands its caches on: of a number of rows
+ * that only a run knows, it mostly is one.
  * (halve_weights.c) */
 bool pass_makes_tokens(const ir_module *module);
 
