@@ -325,12 +325,12 @@ static const struct {
 
 double rt_strassen_seconds(const rt_strassen_work *work, const rt_environment *environment) {
     const rates *of = rates_of(environment);
-    const double threads = environment->threads,
-                 products =
-                     work->rows * work->depth * work->columns * strassen.products +
-                     work->rows * (work->depth * strassen.sums + work->columns * work->parts * strassen.left),
+    const double threads = environment->threads, sums = work->rows * work->depth * strassen.sums,
+                 products = work->rows * work->columns *
+                            (work->depth * strassen.products + work->parts * strassen.left),
+                 computed = products / threads + (work->shared ? sums / threads : sums),
                  weights = work->weight_bytes / of->weights / (work->shared ? 1 : threads);
-    return both(products / of->direct / threads, work->passes * weights, of->waited);
+    return both(computed / of->direct, work->passes * weights, of->waited);
 }
 
 double rt_distant_seconds(double bytes, const rt_environment *environment) {

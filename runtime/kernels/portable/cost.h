@@ -56,7 +56,7 @@ typedef struct rt_fixed_work {
     double band_bytes;   /* of digits that are in use at a time */
     double weight_bytes; /* which every band reads */
     double bands;        /* of a thread */
-    bool shared;         /* threads share out rows: each reads all weights */
+    bool shared;         /* threads share out rows: each reads all weights; else each makes the sums of all rows */
     bool distant;        /* weights come from memory in each run */
 } rt_fixed_work;
 double rt_fixed_seconds(const rt_fixed_work *work, const rt_environment *environment);
@@ -84,7 +84,7 @@ typedef struct rt_strassen_work {
     double parts;        /* of the depth */
     double passes;       /* of a thread over all weights */
     double weight_bytes; /* which each pass reads */
-    bool shared;         /* threads share out rows: each reads all weights */
+    bool shared;         /* threads share out rows: each reads all weights; else each makes the sums of all rows */
 } rt_strassen_work;
 double rt_strassen_seconds(const rt_strassen_work *work, const rt_environment *environment);
 
