@@ -230,7 +230,7 @@ const char *ouro_version(void);
  * the file or the plan; OURO_MACHINE: reading it, or memory. */
 ouro_status ouro_plan_load(const char *path, ouro_plan **plan, ouro_error *error);
 /* The same, but the file is mapped, not read: processes that map one file share its pages, and what is never used is
- * never loaded. The file must not change while the plan is open: a file that shrinks ends the process with SIGBUS, one
+ * never loaded into them: it is read once for its checksum, and leaves the process again. The file must not change while the plan is open: a file that shrinks ends the process with SIGBUS, one
  * that is written to makes runs compute anything. Replacing it by another (rename) is no change of it. */
 ouro_status ouro_plan_map(const char *path, ouro_plan **plan, ouro_error *error);
 /* The same for a plan in memory (aligned to 64, kept by the caller until ouro_plan_free): no file system. */

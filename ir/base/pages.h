@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pages.h: large pages for memory that is read from front to back again and again, such as weights: a processor that looks up
- * fewer pages reads faster (a third and more, where it was measured).
+/* pages.h: what the system is asked to do with pages of memory. Large ones are for memory that is read from front to back again and again, such as weights: a
+ * processor that looks up fewer pages reads faster (a third and more, where it was measured).
  */
 #ifndef OURO_PAGES_H
 #define OURO_PAGES_H
@@ -15,5 +15,9 @@ size_t base_pages_alignment(size_t bytes, size_t alignment);
 /* Asks the system for large pages wherever the block has whole ones. Before the block is first written. Nothing but the speed
  * depends on it; systems that know no such request ignore it. */
 void base_pages_request(void *block, size_t bytes);
+
+/* Of a file that is mapped and not written to: its whole pages in these bytes leave the memory of the process until they are read again, which finds them in
+ * the system's cache. Systems that know no such request ignore it. */
+void base_pages_leave(const void *mapped, size_t bytes);
 
 #endif

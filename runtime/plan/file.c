@@ -105,5 +105,6 @@ base_status plan_load(const char *path, bool share, const plan_host *host, plan 
         if (memory) from->release(from->user, memory);
         return status;
     }
-    return plan_open(memory->start, memory->bytes, path, host, release_memory, memory, loaded, report);
+    return (share ? plan_open_mapped : plan_open)(memory->start, memory->bytes, path, host, release_memory,
+                                                  memory, loaded, report);
 }

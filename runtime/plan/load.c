@@ -5,23 +5,46 @@
  * may lay out the rest differently), byte order, size, checksum (accidents), tables and all that they refer
  * to (runtime/plan/structure.c: malice), machine, and at last what the plan does (runtime/plan/check.c).
  */
+#include "ir/base/pages.h"
 #include "runtime/plan/plan.h"
 #include <string.h>
 #define XXH_INLINE_ALL /* so that nothing more needs to be linked */
 #include <xxhash.h>
 
-uint64_t plan_checksum(const void *bytes, size_t size) {
+enum { LEFT_AT_ONCE = 4 << 20 }; /* bytes of a file that is mapped, as the checksum reads it */
+
+static uint64_t seed_of(const void *bytes) {
     plan_header header;
     memcpy(&header, bytes, sizeof header);
     header.checksum = 0;
-    const uint64_t seed = XXH3_64bits(&header, sizeof header);
-    return XXH3_64bits_withSeed((const unsigned char *)bytes + sizeof header, size - sizeof header, seed);
+    return XXH3_64bits(&header, sizeof header);
+}
+
+uint64_t plan_checksum(const void *bytes, size_t size) {
+    return XXH3_64bits_withSeed((const unsigned char *)bytes + sizeof(plan_header),
+                                size - sizeof(plan_header), seed_of(bytes));
+}
+
+/* The same. What was read leaves the memory of the process: runs use less than all of many plans. */
+static uint64_t checksum_of_mapped(const unsigned char *bytes, size_t size) {
+    XXH3_state_t state;
+    XXH3_INITSTATE(&state);
+    (void)XXH3_64bits_reset_withSeed(&state, seed_of(bytes));
+    for (size_t from = 0, end; from < size; from = end) {
+        const size_t first = from ? from : sizeof(plan_header);
+        end = size - from > LEFT_AT_ONCE ? from + LEFT_AT_ONCE : size;
+        (void)XXH3_64bits_update(&state, bytes + first, end - first);
+        base_pages_leave(bytes + from, end - from);
+    }
+    return XXH3_64bits_digest(&state);
 }
 
 /* ---- header -------------------------------------------------------------------------------------------- */
 
-static base_status check_header(const void *bytes, size_t size, base_report *report) {
-    const plan_header *header = bytes;
+static base_status check_header(const plan *of, bool mapped, base_report *report) {
+    const unsigned char *bytes = of->base;
+    const size_t size = of->bytes;
+    const plan_header *header = (const plan_header *)bytes;
     if (size < 8 || memcmp(bytes, PLAN_MAGIC, 8) != 0)
         return base_fail(report, BASE_INVALID, "is not a plan");
     if (size < 16) return base_fail(report, BASE_INVALID, "is cut off: %zu bytes", size);
@@ -39,7 +62,7 @@ static base_status check_header(const void *bytes, size_t size, base_report *rep
                          "is cut off or has bytes too many: %zu bytes, its header says %llu", size,
                          size < sizeof *header ? 0 : (unsigned long long)header->file_bytes);
     }
-    if (header->checksum != plan_checksum(bytes, size)) {
+    if (header->checksum != (mapped ? checksum_of_mapped(bytes, size) : plan_checksum(bytes, size))) {
         return base_fail(report, BASE_INVALID, "is damaged: the checksum is wrong");
     }
     return BASE_OK;
@@ -108,12 +131,12 @@ static base_status place_tables(plan *of, base_report *report) {
     return BASE_OK;
 }
 
-static base_status open_bytes(plan *of, const plan_host *host, base_report *report) {
+static base_status open_bytes(plan *of, bool mapped, const plan_host *host, base_report *report) {
     if ((uintptr_t)of->base % PLAN_ALIGNMENT != 0) {
         return base_fail(report, BASE_USAGE, "the bytes of a plan must be aligned to %d",
                          (int)PLAN_ALIGNMENT);
     }
-    base_status status = check_header(of->base, of->bytes, report);
+    base_status status = check_header(of, mapped, report);
     if (status != BASE_OK) return status;
     of->header = (const plan_header *)of->base;
     if (!memchr(of->header->machine, 0, sizeof of->header->machine)) {
@@ -126,18 +149,29 @@ static base_status open_bytes(plan *of, const plan_host *host, base_report *repo
     return status;
 }
 
-base_status plan_open(const void *bytes, size_t size, const char *name, const plan_host *host,
-                      void (*release)(void *owner), void *owner, plan *opened, base_report *report) {
+static base_status open_named(const void *bytes, size_t size, bool mapped, const char *name,
+                              const plan_host *host, void (*release)(void *owner), void *owner, plan *opened,
+                              base_report *report) {
     *opened = (plan){.base = bytes,
                      .bytes = size,
                      .release = release,
                      .owner = owner,
                      .memory = host ? host->memory : NULL};
     base_report_context(report, "%s", name);
-    base_status status = open_bytes(opened, host, report);
+    base_status status = open_bytes(opened, mapped, host, report);
     base_report_context(report, NULL);
     if (status != BASE_OK) plan_close(opened);
     return status;
+}
+
+base_status plan_open(const void *bytes, size_t size, const char *name, const plan_host *host,
+                      void (*release)(void *owner), void *owner, plan *opened, base_report *report) {
+    return open_named(bytes, size, false, name, host, release, owner, opened, report);
+}
+
+base_status plan_open_mapped(const void *bytes, size_t size, const char *name, const plan_host *host,
+                             void (*release)(void *owner), void *owner, plan *opened, base_report *report) {
+    return open_named(bytes, size, true, name, host, release, owner, opened, report);
 }
 
 void plan_close(plan *opened) {

@@ -273,6 +273,9 @@ base_status plan_load(const char *path, bool share, const plan_host *host, plan 
  * owner when they are no longer needed. `host` NULL: any machine's plan, for inspection. */
 base_status plan_open(const void *bytes, size_t size, const char *name, const plan_host *host,
                       void (*release)(void *owner), void *owner, plan *opened, base_report *report);
+/* The same for bytes of a file that is mapped (base_pages_leave): what checking reads does not stay in the memory of the process. */
+base_status plan_open_mapped(const void *bytes, size_t size, const char *name, const plan_host *host,
+                             void (*release)(void *owner), void *owner, plan *opened, base_report *report);
 void plan_close(plan *opened);
 
 /* The op_type of a tensor. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""start_table.py BUILD [-t THREADS] [-n STARTS] MODEL.onnx|FOLDER...: what start.sh runs once ONNX Runtime is found: a table in Markdown, one
+"""start_table.py BUILD [-t THREADS] [-n STARTS] [-r] MODEL.onnx|FOLDER...: what start.sh runs once ONNX Runtime is found: a table in Markdown, one
 line a model, and the geometric means of the ratios. A model that one of both cannot run is named below the table."""
 import argparse
 import json
@@ -78,10 +78,10 @@ def start(command):
     return [float(number) for number in done.stdout.split()]
 
 
-def measure(build, path, threads, starts, plan):
+def measure(build, path, threads, starts, how, plan):
     model, inputs, outputs = describe(build, path)
     subprocess.run([f"{build}/ouro", "compile", model, "-o", plan, "-q", "--threads", threads], check=True, capture_output=True)
-    ours = [f"{build}/tests/bench_start", "SINCE", plan, threads] + [extents for _, _, extents in inputs]
+    ours = [f"{build}/tests/bench_start", "SINCE", how, plan, threads] + [extents for _, _, extents in inputs]
     others = [f"{build}/tests/bench_start_onnxruntime", "SINCE", model, threads, str(len(inputs))] + [part for entry in inputs for part in entry] + outputs
     rounds = [(start(ours), start(others)) for _ in range(starts)]
     return [[statistics.median(r[side][i] for r in rounds) for i in range(5)] for side in (0, 1)]
@@ -92,6 +92,7 @@ def main():
     parser.add_argument("build", help=argparse.SUPPRESS)
     parser.add_argument("-t", dest="threads", default="1", help="threads")
     parser.add_argument("-n", dest="starts", type=int, default=7, help="starts of each")
+    parser.add_argument("-r", dest="how", action="store_const", const="read", default="map", help="read plans, in place of mapping them")
     parser.add_argument("models", nargs="+", help="models, or ONNX test folders")
     given = parser.parse_args()
     failed, times, memory = [], [], []
@@ -100,7 +101,7 @@ def main():
         for path in given.models:
             name = pathlib.Path(path).stem if path.endswith(".onnx") else pathlib.Path(path).name
             try:
-                ours, others = measure(given.build, path, given.threads, given.starts, os.path.join(folder, "model.plan"))
+                ours, others = measure(given.build, path, given.threads, given.starts, given.how, os.path.join(folder, "model.plan"))
             except (ValueError, KeyError, subprocess.SubprocessError) as error:
                 failed.append((name, str(error)))
                 continue

@@ -357,6 +357,56 @@ static void test_file_that_shrinks(void **state) {
     free(bytes);
 }
 
+/* Bytes of mapped files in the memory of this process; -1: the system does not say. */
+static long mapped_bytes(void) {
+    FILE *status = fopen("/proc/self/status", "r");
+    char line[256];
+    long kilobytes = -1;
+    while (status && fgets(line, sizeof line, status))
+        if (strncmp(line, "RssFile:", 8) == 0) kilobytes = strtol(line + 8, NULL, 10);
+    if (status) fclose(status);
+    return kilobytes < 0 ? -1 : kilobytes * 1024;
+}
+
+/* Constants that no run reads are checked where a plan is mapped, and are no part of the process afterwards. */
+static void test_unused_constants_of_a_mapped_plan(void **state) {
+    (void)state;
+    enum { UNUSED = 48 << 20 };
+    char path[] = "/tmp/ouro_test_plan_XXXXXX";
+    size_t size;
+    unsigned char *bytes = support_plan(straight, true, &size);
+    outcome expected, is;
+    assert_true(execute(bytes, size, &expected));
+    const size_t larger = size + UNUSED;
+    unsigned char *more = aligned_alloc(PLAN_ALIGNMENT, larger / PLAN_ALIGNMENT * PLAN_ALIGNMENT + PLAN_ALIGNMENT);
+    assert_non_null(more);
+    memcpy(more, bytes, size);
+    memset(more + size, 7, UNUSED);
+    plan_header *header = (plan_header *)(void *)more;
+    assert_int_equal(header->constants_offset + header->constants_bytes, size);
+    header->constants_bytes += UNUSED;
+    header->file_bytes = larger;
+    support_plan_seal(more, larger);
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, more, larger), (ssize_t)larger);
+    const long before = mapped_bytes();
+    ouro_plan *mapped;
+    assert_int_equal(ouro_plan_map(path, &mapped, NULL), OURO_OK);
+    if (before >= 0) assert_true(mapped_bytes() - before < UNUSED / 4);
+    assert_true(run_plan(mapped, &is));
+    assert_memory_equal(is.data, expected.data, expected.bytes);
+    free(is.data);
+    free(expected.data);
+    /* They are checked as all others are. */
+    assert_int_equal(pwrite(file, "8", 1, (off_t)(size + UNUSED / 2)), 1);
+    assert_int_equal(ouro_plan_map(path, &mapped, NULL), OURO_INVALID);
+    close(file);
+    unlink(path);
+    free(more);
+    free(bytes);
+}
+
 /* ---- plans that are wrong ------------------------------------------------------------------------------ */
 
 typedef struct mutation {
@@ -689,6 +739,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_deterministic),
         cmocka_unit_test(test_file),       cmocka_unit_test(test_file_that_shrinks),
+        cmocka_unit_test(test_unused_constants_of_a_mapped_plan),
         cmocka_unit_test(test_damage),     cmocka_unit_test(test_mutations),
         cmocka_unit_test(test_message),    cmocka_unit_test(test_fuzz),
     };
