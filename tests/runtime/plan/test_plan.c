@@ -378,7 +378,8 @@ static void test_unused_constants_of_a_mapped_plan(void **state) {
     outcome expected, is;
     assert_true(execute(bytes, size, &expected));
     const size_t larger = size + UNUSED;
-    unsigned char *more = aligned_alloc(PLAN_ALIGNMENT, larger / PLAN_ALIGNMENT * PLAN_ALIGNMENT + PLAN_ALIGNMENT);
+    unsigned char *more =
+        aligned_alloc(PLAN_ALIGNMENT, larger / PLAN_ALIGNMENT * PLAN_ALIGNMENT + PLAN_ALIGNMENT);
     assert_non_null(more);
     memcpy(more, bytes, size);
     memset(more + size, 7, UNUSED);
@@ -737,11 +738,15 @@ static void test_fuzz(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_deterministic),
-        cmocka_unit_test(test_file),       cmocka_unit_test(test_file_that_shrinks),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_file),
+        cmocka_unit_test(test_file_that_shrinks),
         cmocka_unit_test(test_unused_constants_of_a_mapped_plan),
-        cmocka_unit_test(test_damage),     cmocka_unit_test(test_mutations),
-        cmocka_unit_test(test_message),    cmocka_unit_test(test_fuzz),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_message),
+        cmocka_unit_test(test_fuzz),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
