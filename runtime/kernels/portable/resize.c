@@ -79,29 +79,36 @@ static double round_coordinate(rounding how, double x, double scale) {
     }
 }
 
+/* Which element is the nearest one is decided in float, as others do: where a scale of a float is a little more than the fraction that it stands for, a
+ * position that lies between two elements, or on one, stays there. */
+static double source_in(const resize_state *state, double number) {
+    return state->nearest ? (double)(float)number : number;
+}
+
 /* Where output position x is in the input. */
 static double source_of(const resize_state *state, int32_t axis, int64_t x, double scale, double begin,
                         double end) {
     /* The definitions mean the extent before it is rounded down. */
-    const double from = (double)state->from[axis], at = (double)x;
+    const double from = (double)state->from[axis], at = (double)x,
+                 middle = source_in(state, (at + 0.5) / source_in(state, scale));
     const double to =
         state->sized && state->aspect == STRETCH ? (double)state->to[axis] : from * scale * (end - begin);
     switch (state->coordinates) {
     case PYTORCH_HALF_PIXEL:
-        return state->to[axis] > 1 ? (at + 0.5) / scale - 0.5 : 0;
+        return state->to[axis] > 1 ? source_in(state, middle - 0.5) : 0;
     case ALIGN_CORNERS:
-        return to != 1 ? at * (from - 1) / (to - 1) : 0;
+        return to != 1 ? source_in(state, at * (from - 1) / (to - 1)) : 0;
     case ASYMMETRIC:
-        return at / scale;
+        return source_in(state, at / source_in(state, scale));
     case HALF_PIXEL_SYMMETRIC: /* the middle of the image stays the middle */
         return from / 2 * (1 - (double)state->to[axis] / (from * scale)) + (at + 0.5) / scale - 0.5;
     case NN_HALF_PIXEL:
-        return (at + 0.5) / scale;
+        return middle;
     case CROP:
         return to > 1 ? begin * (from - 1) + at * (end - begin) * (from - 1) / (to - 1)
                       : 0.5 * (begin + end) * (from - 1);
     default:
-        return (at + 0.5) / scale - 0.5;
+        return source_in(state, middle - 0.5);
     }
 }
 

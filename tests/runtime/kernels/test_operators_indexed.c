@@ -304,6 +304,13 @@ static const indexed_case cases[] = {
      "constant %s: float32[2] = {2, 0.6}",
      {{1, 2, 3, 4, 5, 6, 7, 8}},
      {1, 3, 1, 3, 5, 7, 5, 7}},
+    /* As a float, 0.6 is a little more, and 1.5 of the first result's steps a little less than 2.5 of the image's. */
+    {"a position that is an element's stays it, whatever a float makes of the scale",
+     "%x: float64[5]",
+     "%y: float64[3] = Resize(%x, _, %s) {nearest_mode = \"floor\"}",
+     "constant %s: float32[1] = {0.6}",
+     {{1, 2, 3, 4, 5}},
+     {1, 3, 4}},
     {"a filter as wide as four pixels against aliasing",
      "%x: float64[8]",
      "%y: float64[2] = Resize(%x, _, %s) {mode = \"linear\", antialias = 1}",
