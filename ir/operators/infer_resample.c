@@ -114,7 +114,9 @@ base_status op_infer_resize(op_call *call, base_report *report) {
         } else if (constant_real(call, 2, entry, &scale) && type->shape.dims[i] >= 0 &&
                    (!crops ||
                     (constant_real(call, 1, entry, &begin) && constant_real(call, 1, entry + named, &end)))) {
-            double extent = floor((double)type->shape.dims[i] * (end - begin) * scale);
+            /* In float, as ONNX's own shape inference and others have it: 30 times 0.7, which as a float is a little less, is 21. */
+            const double extent =
+                floor((double)((float)type->shape.dims[i] * (float)(end - begin) * (float)scale));
             if (!(scale > 0) || extent > 9e15)
                 return base_fail(report, BASE_INVALID, "scale %g of axis %d is not possible", scale, i);
             shape.dims[i] = extent < 0 ? 0 : (int64_t)extent;

@@ -65,6 +65,9 @@ typedef struct resize_state {
 } resize_state;
 
 static double round_coordinate(rounding how, double x, double scale) {
+    /* What a float is off by: so near to the middle of two elements, it is meant. */
+    const double middle = floor(x) + 0.5, near = 1e-6;
+    if (fabs(x - middle) < near) x = middle;
     switch (how) {
     case BY_SCALE:
         return scale < 1 ? ceil(x) : floor(x);
@@ -79,10 +82,22 @@ static double round_coordinate(rounding how, double x, double scale) {
     }
 }
 
-/* Which element is the nearest one is decided in float, as others do: where a scale of a float is a little more than the fraction that it stands for, a
- * position that lies between two elements, or on one, stays there. */
+/* Which element is the nearest one is decided in float, as others do: where a scale of a float is not quite the fraction that it stands for, a position that
+ * is an element's stays there (6 / 1.2). */
 static double source_in(const resize_state *state, double number) {
     return state->nearest ? (double)(float)number : number;
+}
+
+/* The extent before it is rounded down, which is known as a float (ir/operators/infer_resample.c). */
+static double extent_of(double from, double scale) {
+    return (double)((float)from * (float)scale);
+}
+
+/* How far the middle of an image moves where its extent is rounded down. */
+static double offset_of(const resize_state *state, int32_t axis, double scale) {
+    const double from = (double)state->from[axis],
+                 part = source_in(state, (double)state->to[axis] / extent_of(from, scale));
+    return source_in(state, from / 2 * (1 - part));
 }
 
 /* Where output position x is in the input. */
@@ -91,8 +106,8 @@ static double source_of(const resize_state *state, int32_t axis, int64_t x, doub
     /* The definitions mean the extent before it is rounded down. */
     const double from = (double)state->from[axis], at = (double)x,
                  middle = source_in(state, (at + 0.5) / source_in(state, scale));
-    const double to =
-        state->sized && state->aspect == STRETCH ? (double)state->to[axis] : from * scale * (end - begin);
+    const double to = state->sized && state->aspect == STRETCH ? (double)state->to[axis]
+                                                               : extent_of(from, scale) * (end - begin);
     switch (state->coordinates) {
     case PYTORCH_HALF_PIXEL:
         return state->to[axis] > 1 ? source_in(state, middle - 0.5) : 0;
@@ -101,7 +116,7 @@ static double source_of(const resize_state *state, int32_t axis, int64_t x, doub
     case ASYMMETRIC:
         return source_in(state, at / source_in(state, scale));
     case HALF_PIXEL_SYMMETRIC: /* the middle of the image stays the middle */
-        return from / 2 * (1 - (double)state->to[axis] / (from * scale)) + (at + 0.5) / scale - 0.5;
+        return source_in(state, source_in(state, offset_of(state, axis, scale) + middle) - 0.5);
     case NN_HALF_PIXEL:
         return middle;
     case CROP:

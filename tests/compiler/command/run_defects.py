@@ -220,10 +220,10 @@ case('instance_norm_half_test.onnx', gives, {'0': x, '1': scale, '2': bias},
 
 
 def nearest(x, scales):
-    # The scale is the float32 number, but the place is computed in double: ONNX Runtime rounds 6 / 1.2 to 5 instead of 4.9999998.
+    # Extents and places are computed in float32, as ONNX Runtime does: 6 / 1.2 is 5, and not 4.9999998.
     for axis in range(x.ndim):
         count = int(np.floor(np.float32(x.shape[axis]) * np.float32(scales[axis])))
-        at = np.arange(count) / np.float64(scales[axis])
+        at = np.arange(count, dtype=np.float32) / np.float32(scales[axis])
         at = (np.ceil(at) if scales[axis] < 1 else np.floor(at)).astype(int)
         x = np.take(x, np.minimum(at, x.shape[axis] - 1), axis)
     return x
