@@ -298,13 +298,19 @@ base_status op_infer_qlinear_convolution(op_call *call, base_report *report) {
 }
 
 /* A [..., K] times the N columns of B [N, blocks, bytes of a block]: numbers, or with ouro.levels those of 16 levels. */
-base_status op_infer_matmul_bits(op_call *call, base_report *report) {
-    const unsigned reals = OP_SET(OP_FLOAT) | OP_SET(OP_FLOAT16) | OP_SET(OP_BFLOAT16);
+/* Weights in blocks along the depth, each with a scale. */
+typedef struct coded_weights {
+    int64_t bits, depth, columns;
+    int64_t blocks, filled; /* of a column, and its depth with what fills up the last block */
+    int64_t scales;         /* of all columns */
+    int64_t bytes, zeros;   /* of all codes, and of all zero points that are packed as they are */
+} coded_weights;
+
+static base_status read_coded(const op_call *call, coded_weights *of, base_report *report) {
     const int64_t depth = op_attribute_integer(&call->attributes, "K", 0),
                   columns = op_attribute_integer(&call->attributes, "N", 0),
                   bits = op_attribute_integer(&call->attributes, "bits", 4),
-                  block = op_attribute_integer(&call->attributes, "block_size", 32);
-    const int64_t most = INT64_C(1) << 40;
+                  block = op_attribute_integer(&call->attributes, "block_size", 32), most = INT64_C(1) << 40;
     if ((bits != 2 && bits != 4 && bits != 8) || block < 16 || block > most || (block & (block - 1)) != 0)
         return base_fail_unsupported(report,
                                      "bits %" PRId64 " in blocks of %" PRId64
@@ -312,11 +318,50 @@ base_status op_infer_matmul_bits(op_call *call, base_report *report) {
                                      bits, block);
     if (depth < 0 || columns < 0 || depth > most || columns > most)
         return base_fail(report, BASE_INVALID, "K is %" PRId64 " and N %" PRId64, depth, columns);
-    size_t levels;
-    if (op_attribute_reals(&call->attributes, "ouro.levels", &levels) && (levels != 16 || bits != 4))
-        return base_fail(report, BASE_INVALID, "%zu levels of %" PRId64 " bits, expected 16 of 4", levels, bits);
     const int64_t blocks = (depth + block - 1) / block;
-    base_status status = op_check_input(call, 0, reals, report);
+    *of = (coded_weights){
+        .bits = bits, .depth = depth, .columns = columns, .blocks = blocks, .filled = blocks * block};
+    if (!base_int64_multiply(columns, blocks * (block * bits / 8), &of->bytes) ||
+        !base_int64_multiply(columns, blocks, &of->scales) ||
+        !base_int64_multiply(columns, (blocks * bits + 7) / 8, &of->zeros))
+        return base_fail(report, BASE_INVALID, "K times N is too large");
+    return BASE_OK;
+}
+
+base_status op_infer_gather_bits(op_call *call, base_report *report) {
+    const unsigned reals = OP_SET(OP_FLOAT) | OP_SET(OP_FLOAT16) | OP_SET(OP_BFLOAT16);
+    coded_weights table;
+    base_status status = read_coded(call, &table, report);
+    if (status == BASE_OK && table.bits == 2)
+        return base_fail_unsupported(report, "tables of 2 bits are not supported; those of 4 and 8 are");
+    if (status == BASE_OK) status = op_check_input(call, 0, OP_SET(OP_UINT8), report);
+    if (status == BASE_OK) status = op_check_input(call, 1, OP_SET_INDICES, report);
+    if (status == BASE_OK) status = op_check_input(call, 2, reals, report);
+    if (status == BASE_OK && op_input_present(call, 3))
+        status = op_check_input(call, 3, OP_SET(OP_UINT8), report);
+    if (status == BASE_OK) status = op_check_elements(call, 0, table.bytes, report);
+    if (status == BASE_OK) status = op_check_elements(call, 2, table.scales, report);
+    if (status == BASE_OK) status = op_check_elements(call, 3, table.zeros, report);
+    if (status != BASE_OK) return status;
+    op_shape shape = call->inputs[1].type.shape;
+    if (shape.rank == OP_MAX_RANK)
+        return base_fail(report, BASE_INVALID, "the result would have rank %d, expected at most %d",
+                         shape.rank + 1, OP_MAX_RANK);
+    if (shape.rank >= 0) shape.dims[shape.rank++] = table.depth;
+    op_output_set(call, 0, call->inputs[2].type.dtype, shape.rank < 0 ? NULL : &shape);
+    return BASE_OK;
+}
+
+base_status op_infer_matmul_bits(op_call *call, base_report *report) {
+    const unsigned reals = OP_SET(OP_FLOAT) | OP_SET(OP_FLOAT16) | OP_SET(OP_BFLOAT16);
+    coded_weights weights;
+    base_status status = read_coded(call, &weights, report);
+    if (status != BASE_OK) return status;
+    size_t levels;
+    if (op_attribute_reals(&call->attributes, "ouro.levels", &levels) && (levels != 16 || weights.bits != 4))
+        return base_fail(report, BASE_INVALID, "%zu levels of %" PRId64 " bits, expected 16 of 4", levels,
+                         weights.bits);
+    status = op_check_input(call, 0, reals, report);
     if (status == BASE_OK) status = op_check_input(call, 1, OP_SET(OP_UINT8), report);
     if (status == BASE_OK) status = op_check_same(call, 2, 0, report);
     if (status == BASE_OK && op_input_present(call, 3))
@@ -326,32 +371,28 @@ base_status op_infer_matmul_bits(op_call *call, base_report *report) {
     if (status == BASE_OK && op_input_present(call, 4))
         status = op_check_input(call, 4, OP_SET(OP_INT32), report);
     if (status == BASE_OK && op_input_present(call, 5)) status = op_check_same(call, 5, 0, report);
-    int64_t weights, scales, zeros;
-    if (!base_int64_multiply(columns, blocks * (block * bits / 8), &weights) ||
-        !base_int64_multiply(columns, blocks, &scales) ||
-        !base_int64_multiply(columns, (blocks * bits + 7) / 8, &zeros))
-        return base_fail(report, BASE_INVALID, "K times N is too large");
-    if (status == BASE_OK) status = op_check_elements(call, 1, weights, report);
-    if (status == BASE_OK) status = op_check_elements(call, 2, scales, report);
-    if (status == BASE_OK) status = op_check_elements(call, 3, packed ? zeros : scales, report);
+    if (status == BASE_OK) status = op_check_elements(call, 1, weights.bytes, report);
+    if (status == BASE_OK) status = op_check_elements(call, 2, weights.scales, report);
+    if (status == BASE_OK)
+        status = op_check_elements(call, 3, packed ? weights.zeros : weights.scales, report);
     if (status == BASE_OK) {
         int64_t
             groups; /* one for each row of the weights; some writers also give those that fill up the last block */
         const bool filled = op_input_present(call, 4) &&
                             op_shape_elements(&call->inputs[4].type.shape, &groups) &&
-                            groups == blocks * block;
-        status = op_check_elements(call, 4, filled ? blocks * block : depth, report);
+                            groups == weights.filled;
+        status = op_check_elements(call, 4, filled ? weights.filled : weights.depth, report);
     }
-    if (status == BASE_OK) status = op_check_elements(call, 5, columns, report);
+    if (status == BASE_OK) status = op_check_elements(call, 5, weights.columns, report);
     if (status != BASE_OK) return status;
     op_shape shape = call->inputs[0].type.shape;
     if (shape.rank == 0 ||
-        (shape.rank > 0 && shape.dims[shape.rank - 1] >= 0 && shape.dims[shape.rank - 1] != depth)) {
+        (shape.rank > 0 && shape.dims[shape.rank - 1] >= 0 && shape.dims[shape.rank - 1] != weights.depth)) {
         char text[128];
         return base_fail(report, BASE_INVALID, "input 0 has shape %s, expected K = %" PRId64 " columns",
-                         op_shape_text(&shape, text, sizeof text), depth);
+                         op_shape_text(&shape, text, sizeof text), weights.depth);
     }
-    if (shape.rank > 0) shape.dims[shape.rank - 1] = columns;
+    if (shape.rank > 0) shape.dims[shape.rank - 1] = weights.columns;
     op_output_set(call, 0, call->inputs[0].type.dtype, shape.rank < 0 ? NULL : &shape);
     return BASE_OK;
 }

@@ -47,6 +47,29 @@ bool pass_multiplies_constant(const ir_node *node) {
            weights->type.layout == OP_LAYOUT_ROW_MAJOR;
 }
 
+bool pass_gathers_rows(const ir_node *node) {
+    const ir_value *table = node && node->code == OP_GATHER ? ir_input(node, 0) : NULL;
+    return table && table->constant && table->type.dtype == OP_FLOAT && table->type.shape.rank == 2 &&
+           table->type.layout == OP_LAYOUT_ROW_MAJOR &&
+           op_attribute_integer(&node->attributes, "axis", 0) == 0;
+}
+
+bool pass_has_columns_as_rows(const ir_value *table, const ir_value *matrix, bool turned) {
+    enum { TOGETHER = 16 }; /* columns: what is read of both lies in a near cache */
+    const int64_t *dims = matrix->type.shape.dims, depth = dims[turned], columns = dims[!turned];
+    const float *rows = table->constant->tensor.data, *numbers = matrix->constant->tensor.data;
+    if (table->type.shape.dims[0] != columns || table->type.shape.dims[1] != depth) return false;
+    if (rows == numbers) return turned;
+    const int64_t depth_step = turned ? 1 : columns, column_step = turned ? depth : 1;
+    for (int64_t first = 0; first < columns; first += TOGETHER) {
+        const int64_t end = columns - first < TOGETHER ? columns : first + TOGETHER;
+        for (int64_t k = 0; k < depth; k++)
+            for (int64_t j = first; j < end; j++)
+                if (rows[j * depth + k] != numbers[k * depth_step + j * column_step]) return false;
+    }
+    return true;
+}
+
 bool pass_read_axes(const ir_value *axes, int32_t rank, bool *marks) {
     int64_t count;
     if (!axes || !axes->constant || axes->type.dtype != OP_INT64 ||

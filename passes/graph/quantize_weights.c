@@ -9,6 +9,11 @@
  * that all codes are used; then the scale is the one that fits these codes best. A product of one row takes as long as its weights
  * take to be read, so a quarter or an eighth of the bytes is that much less time.
  *
+ * A table of embeddings whose rows are the columns of such a product is not held a second time, in float: its rows are gathered from the same codes.
+ *
+ *     %e: float32[s,k] = Gather(%table, %index)                    with %table: float32[n,k]
+ *  => %e: float32[s,k] = GatherNBits(%codes, %index, %scales) {K = k, N = n, bits = 8, block_size = 64}
+ *
  * What it costs is known without data: where the elements of x do not depend on each other, the error of the product over the product,
  * as root mean squares, is that of the weights. It stays with the node ("ouro.weights_error") for the report.
  *
@@ -189,28 +194,71 @@ static bool set_integer(ir_module *module, op_attributes *attributes, const char
     return ir_attribute_set(module, attributes, &attribute);
 }
 
+/* The attributes by which an operator reads the codes of a matrix. False when memory runs out. */
+static bool describe(const quantizer *q, int64_t depth, int64_t columns, op_attributes *attributes) {
+    return set_integer(q->module, attributes, "K", depth) &&
+           set_integer(q->module, attributes, "N", columns) &&
+           set_integer(q->module, attributes, "bits", q->bits) &&
+           set_integer(q->module, attributes, "block_size", q->block);
+}
+
+/* A node makes what `last` made, in its place. */
+static base_status put(quantizer *q, op_code code, const ir_node *origin, ir_node *last,
+                       op_attributes attributes, uint32_t count, ir_value *const *inputs) {
+    ir_node *node =
+        ir_node_new(last->graph, last, code, origin->name, origin->path, attributes, count, inputs);
+    const ir_value *result = last->outputs[0];
+    ir_value *output = node ? ir_node_add_output(node, result->name, &result->type) : NULL;
+    if (!output) return base_fail_memory(q->context->report);
+    ir_value_replace(last->outputs[0], output);
+    return BASE_OK;
+}
+
 static base_status replace(quantizer *q, const product *of) {
-    base_report *report = q->context->report;
     const coded *made = code_weights(q, of);
     op_attributes attributes = {0};
-    if (!made) return base_fail_memory(report);
+    if (!made) return base_fail_memory(q->context->report);
     const op_attribute error = {
         .name = "ouro.weights_error", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = (float)made->error};
-    if (!set_integer(q->module, &attributes, "K", of->depth) ||
-        !set_integer(q->module, &attributes, "N", of->columns) ||
-        !set_integer(q->module, &attributes, "bits", q->bits) ||
-        !set_integer(q->module, &attributes, "block_size", q->block) ||
+    if (!describe(q, of->depth, of->columns, &attributes) ||
         !ir_attribute_set(q->module, &attributes, &error))
-        return base_fail_memory(report);
+        return base_fail_memory(q->context->report);
     ir_value *const inputs[] = {ir_input(of->node, 0), made->codes, made->scales, NULL, NULL, of->bias};
-    const ir_node *origin = of->node;
-    ir_node *node = ir_node_new(of->last->graph, of->last, OP_MATMUL_BITS, origin->name, origin->path,
-                                attributes, of->bias ? 6 : 3, inputs);
-    const ir_value *result = of->last->outputs[0];
-    ir_value *output = node ? ir_node_add_output(node, result->name, &result->type) : NULL;
-    if (!output) return base_fail_memory(report);
-    ir_value_replace(of->last->outputs[0], output);
-    return BASE_OK;
+    return put(q, OP_MATMUL_BITS, of->node, of->last, attributes, of->bias ? 6 : 3, inputs);
+}
+
+/* ---- tables --------------------------------------------------------------------------------------------- */
+
+/* The codes of the columns that are the rows of a table; NULL: there are none. */
+static const coded *codes_of_rows(const quantizer *q, const ir_value *table) {
+    for (size_t id = 1; id < q->value_count; id++)
+        for (int turned = 0; turned < 2; turned++)
+            if (q->known[id][turned].codes &&
+                pass_has_columns_as_rows(table, q->module->values[id], turned != 0))
+                return &q->known[id][turned];
+    return NULL;
+}
+
+/* Only Gathers read the table, and products that nobody reads any more. */
+static bool is_only_gathered(const ir_value *table) {
+    for (const ir_use *use = table->uses; use; use = use->next) {
+        if (!use->node) return false;
+        const bool gathers = use->index == 0 && pass_gathers_rows(use->node),
+                   left = use->node->output_count == 1 && !use->node->outputs[0]->uses;
+        if (!gathers && !left) return false;
+    }
+    return true;
+}
+
+static base_status gather_codes(quantizer *q, ir_node *node) {
+    const ir_value *table = ir_input(node, 0);
+    const coded *made = is_only_gathered(table) ? codes_of_rows(q, table) : NULL;
+    op_attributes attributes = {0};
+    if (!made) return BASE_OK;
+    if (!describe(q, table->type.shape.dims[1], table->type.shape.dims[0], &attributes))
+        return base_fail_memory(q->context->report);
+    ir_value *const inputs[] = {made->codes, ir_input(node, 1), made->scales};
+    return put(q, OP_GATHER_BITS, node, node, attributes, 3, inputs);
 }
 
 base_status pass_quantize_weights(pass_context *context) {
@@ -230,5 +278,7 @@ base_status pass_quantize_weights(pass_context *context) {
         if (module->nodes[n] && read_product(module->nodes[n], &of) && are_finite(&of))
             status = replace(&q, &of);
     }
+    for (size_t n = 1; n < count && status == BASE_OK; n++)
+        if (pass_gathers_rows(module->nodes[n])) status = gather_codes(&q, module->nodes[n]);
     return status;
 }

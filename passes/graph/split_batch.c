@@ -214,7 +214,8 @@ static void count_work(splitter *s, const op_call *call, const ir_node *node) {
     for (uint32_t i = 0; i < node->input_count; i++) {
         const ir_value *input = ir_input(node, i);
         /* Of a table, few rows are read. */
-        if (input && input->kind == IR_CONSTANT && !(node->code == OP_GATHER && i == 0))
+        if (input && input->kind == IR_CONSTANT &&
+            !((node->code == OP_GATHER || node->code == OP_GATHER_BITS) && i != 1))
             s->constant_bytes += input->constant->tensor.bytes;
     }
 }

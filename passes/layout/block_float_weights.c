@@ -109,14 +109,6 @@ typedef struct products {
     size_t bytes;      /* of their weights, each as often as it is read */
 } products;
 
-/* A Gather of rows of a constant matrix. */
-static bool is_table(const ir_node *node) {
-    const ir_value *table = node && node->code == OP_GATHER ? ir_input(node, 0) : NULL;
-    return table && table->constant && table->type.dtype == OP_FLOAT && table->type.shape.rank == 2 &&
-           table->type.layout == OP_LAYOUT_ROW_MAJOR &&
-           op_attribute_integer(&node->attributes, "axis", 0) == 0;
-}
-
 /* `open`: those of a number of rows that only a run knows, too. None whose weights others read, but for tables of these. */
 static base_status find_products(pass_context *context, bool open, products *of) {
     ir_module *module = context->module;
@@ -134,38 +126,20 @@ static base_status find_products(pass_context *context, bool open, products *of)
         const ir_value *weights = ir_input(module->nodes[n], 1);
         uint32_t uses = 0;
         for (const ir_use *use = weights->uses; use; use = use->next)
-            uses += !(use->node && use->index == 0 && is_turned(module->nodes[n]) && is_table(use->node));
+            uses += !(use->node && use->index == 0 && is_turned(module->nodes[n]) &&
+                      pass_gathers_rows(use->node));
         of->wanted[n] = uses == of->readers[weights->id.index];
         if (of->wanted[n]) of->bytes += weights->constant->tensor.bytes;
     }
     return BASE_OK;
 }
 
-/* The rows of the table are the columns of the product. */
-static bool are_same(const float *table, const ir_node *product) {
-    const ir_value *weights = ir_input(product, 1);
-    const rt_code_matrix matrix = matrix_of(product);
-    if (weights->constant->tensor.data == table) return is_turned(product);
-    for (int64_t first = 0; first < matrix.columns; first += RT_PANEL) {
-        const int64_t rest = matrix.columns - first, width = rest < RT_PANEL ? rest : RT_PANEL;
-        for (int64_t k = 0; k < matrix.depth; k++)
-            for (int64_t j = first; j < first + width; j++)
-                if (table[j * matrix.depth + k] !=
-                    matrix.data[k * matrix.depth_step + j * matrix.column_step])
-                    return false;
-    }
-    return true;
-}
-
 /* The product whose weights, which are stored so, are those of the table; NULL: there is none. */
 static const ir_node *product_of(const ir_module *module, const bool *wanted, const ir_node *gather) {
-    const op_tensor *table = &ir_input(gather, 0)->constant->tensor;
-    const int64_t *dims = ir_input(gather, 0)->type.shape.dims;
     for (size_t n = 1; n < module->node_count; n++) {
         const ir_node *product = module->nodes[n];
-        if (!wanted[n] || !op_attribute_find(&product->attributes, "ouro.weights_bits")) continue;
-        const rt_code_matrix matrix = matrix_of(product);
-        if (matrix.depth == dims[1] && matrix.columns == dims[0] && are_same(table->data, product))
+        if (wanted[n] && op_attribute_find(&product->attributes, "ouro.weights_bits") &&
+            pass_has_columns_as_rows(ir_input(gather, 0), ir_input(product, 1), is_turned(product)))
             return product;
     }
     return NULL;
@@ -192,7 +166,7 @@ base_status pass_block_float_weights(pass_context *context) {
     }
     for (size_t n = 1; n < module->node_count; n++) {
         ir_node *node = module->nodes[n];
-        const ir_node *product = is_table(node) ? product_of(module, all.wanted, node) : NULL;
+        const ir_node *product = pass_gathers_rows(node) ? product_of(module, all.wanted, node) : NULL;
         if (!product) continue;
         const int bits = (int)op_attribute_integer(&product->attributes, "ouro.weights_bits", 0);
         const float error = op_attribute_real(&product->attributes, "ouro.weights_error", 0);

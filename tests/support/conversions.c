@@ -228,6 +228,9 @@ static const support_conversion others[] = {
     {"com.microsoft/NhwcMaxPool", 1, "x:3:1,3,5,4", "y", "kernel_shape I 4,2"},
     {"com.microsoft/GatherBlockQuantized", 1, "d:2:7,48;i:7:2,3;s:1:7,3;z:2:7,2", "y",
      "bits i 4;block_size i 32;gather_axis i 0;quantize_axis i 1"},
+    /* the last block is not whole */
+    {"com.microsoft/GatherBlockQuantized", 1, "d:2:7,40;i:7:2,3;s:1:7,3;z:2:7,2", "y",
+     "bits i 4;block_size i 32;gather_axis i 0;quantize_axis i 1"},
     {"ai.onnx.ml/ZipMap", 1, "x:1:N,3", "m", "classlabels_int64s I 4,5,6"},
     {"com.microsoft/MatMulNBits", 1, "a:1:2,40;b:2:6,2,16;s:1:12", "y",
      "K i 40;N i 6;bits i 4;block_size i 32"},

@@ -292,6 +292,29 @@ static ir_value *halves_apart(const import_node *n, ir_value *x) {
     return expr_reshape(n, expr_with_integer(n, OP_CONCAT, "axis", last, 2, both), (size_t)rank, extents);
 }
 
+/* Rows of bytes, which are whole blocks with scales in float: as GatherNBits has them. */
+static bool has_rows_of_blocks(const import_node *n, int64_t bits, int64_t block, int32_t from,
+                               int32_t along) {
+    const op_type *data = &n->inputs[0]->type;
+    const ir_value *zeros = expr_input(n, 3);
+    return data->dtype == OP_UINT8 && data->shape.rank == 2 && op_shape_known(&data->shape) && from == 0 &&
+           along == 1 && (block & (block - 1)) == 0 && data->shape.dims[1] > 0 &&
+           data->shape.dims[1] <= INT64_MAX / 8 && data->shape.dims[1] * 8 / bits % block == 0 &&
+           import_dtype_of(n->inputs[2]) == OP_FLOAT && (!zeros || import_dtype_of(zeros) == OP_UINT8);
+}
+
+static base_status gather_rows(import_node *n, int64_t bits, int64_t block) {
+    const int64_t *dims = n->inputs[0]->type.shape.dims;
+    op_attributes attributes = NONE;
+    ir_value *inputs[] = {n->inputs[0], n->inputs[1], n->inputs[2], expr_input(n, 3)};
+    if (!import_attributes_add_integer(n, &attributes, "K", dims[1] * 8 / bits) ||
+        !import_attributes_add_integer(n, &attributes, "N", dims[0]) ||
+        !import_attributes_add_integer(n, &attributes, "bits", bits) ||
+        !import_attributes_add_integer(n, &attributes, "block_size", block))
+        return import_memory(n);
+    return import_finish(n, OP_GATHER_BITS, attributes, inputs[3] ? 4 : 3, inputs);
+}
+
 /* The entries at the indices of weights, scales and zero points, which are then numbers. */
 base_status import_convert_ms_gather_block_quantized(import_node *n) {
     const int64_t bits = import_integer(n, "bits", 4), block = import_integer(n, "block_size", 128);
@@ -312,6 +335,7 @@ base_status import_convert_ms_gather_block_quantized(import_node *n) {
         return base_fail_unsupported(
             n->importer->report,
             "entries along the axis of the blocks, or of other than 4 and 8 bits, are not supported");
+    if (has_rows_of_blocks(n, bits, block, from, along)) return gather_rows(n, bits, block);
     ir_value *parts[3] = {n->inputs[0], n->inputs[2], expr_input(n, 3)};
     for (int i = 0; i < 3; i++) {
         ir_value *gather[] = {parts[i], n->inputs[1]};

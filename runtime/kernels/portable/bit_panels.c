@@ -22,7 +22,8 @@ enum {
     MOST_SPAN = 64,    /* of weights; half with three digits, for sums to fit */
     MOST_TOGETHER = 4, /* rows */
     MOST_DIGITS = 3,
-    WIDE = 2 /* panels at once */
+    WIDE = 2,             /* panels at once */
+    FEWEST_WEIGHTS = 4096 /* fewer are not worth constants of their own */
 };
 
 static int64_t span_of(const rt_bit_panels *of) {
@@ -95,6 +96,12 @@ static int64_t zero_bytes(const rt_bit_panels *of) {
     return (of->blocks + each - 1) / each;
 }
 
+static int zero_at(const rt_bit_panels *of, const rt_bit_weights *weights, int64_t column, int64_t block) {
+    const int64_t each = 8 / of->bits;
+    const int byte = weights->zeros[column * zero_bytes(of) + block / each];
+    return byte >> (int)(block % each) * of->bits & ((1 << of->bits) - 1);
+}
+
 static void pack_block(const rt_bit_panels *of, const rt_bit_weights *weights, int64_t panel, int64_t block,
                        char *panels) {
     const block_places places = places_of(of, panel, block);
@@ -109,10 +116,7 @@ static void pack_block(const rt_bit_panels *of, const rt_bit_weights *weights, i
         memcpy(panels + places.scales + (size_t)c * sizeof scale, &scale, sizeof scale);
         for (int64_t i = 0; i < bytes; i += WORD, to += REGISTER) memcpy(to, codes + i, WORD);
         if (!of->zeros) continue;
-        const int64_t each = 8 / of->bits;
-        const int byte = weights->zeros[column * zero_bytes(of) + block / each];
-        panels[places.zeros + (size_t)c] =
-            (char)(byte >> (int)(block % each) * of->bits & ((1 << of->bits) - 1));
+        panels[places.zeros + (size_t)c] = (char)zero_at(of, weights, column, block);
     }
 }
 
@@ -159,6 +163,57 @@ void rt_bit_panels_zeros(const rt_bit_panels *of, const void *panels, uint8_t *z
             zeros[column * zero_bytes(of) + block / each] |=
                 (uint8_t)(code << (int)(block % each) * of->bits);
         }
+    }
+}
+
+bool rt_bit_panels_wanted(const rt_bit_panels *of) {
+    const int64_t wide = rt_bit_panels_count(of) * PANEL;
+    return 4 * (wide - of->columns) <= of->columns && of->columns >= FEWEST_WEIGHTS / of->depth;
+}
+
+/* ---- columns --------------------------------------------------------------------------------------------- */
+
+/* What the codes of a block stand for; words of four bytes lie `step` bytes apart. */
+static void decode(const uint8_t *codes, int64_t step, int bits, float zero, float scale, int64_t count,
+                   float *to) {
+    const int64_t each = WORD * 8 / bits;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t at = i % each;
+        const uint8_t byte = codes[i / each * step + at * bits / 8];
+        to[i] = scale * ((float)(bits == 8 ? byte : at % 2 ? byte >> 4 : byte & 15) - zero);
+    }
+}
+
+static int64_t count_of(const rt_bit_panels *of, int64_t block) {
+    const int64_t rest = of->depth - block * of->block;
+    return rest < of->block ? rest : of->block;
+}
+
+static float middle_of(const rt_bit_panels *of) {
+    return (float)(1 << (of->bits - 1));
+}
+
+void rt_bit_panels_column(const rt_bit_panels *of, const void *panels, int64_t column, float *to) {
+    const char *base = panels;
+    const int64_t c = column % PANEL;
+    for (int64_t block = 0; block < of->blocks; block++) {
+        const block_places places = places_of(of, column / PANEL, block);
+        float scale;
+        memcpy(&scale, base + places.scales + (size_t)c * sizeof scale, sizeof scale);
+        const float zero = of->zeros ? (float)(uint8_t)base[places.zeros + (size_t)c] : middle_of(of);
+        decode((const uint8_t *)base + places.codes + c * WORD, REGISTER, of->bits, zero, scale,
+               count_of(of, block), to + block * of->block);
+    }
+}
+
+void rt_bit_weights_column(const rt_bit_panels *of, const rt_bit_weights *weights, int64_t column,
+                           float *to) {
+    const int64_t bytes = of->block * of->bits / 8;
+    for (int64_t block = 0; block < of->blocks; block++) {
+        const int64_t at = column * of->blocks + block;
+        const float zero = of->zeros ? (float)zero_at(of, weights, column, block) : middle_of(of);
+        decode(weights->codes + at * bytes, WORD, of->bits, zero, scale_at(weights, at), count_of(of, block),
+               to + block * of->block);
     }
 }
 

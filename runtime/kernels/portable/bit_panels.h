@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bit_panels.h: rows of floats as integers of one to three digits, times constant weights of 4 or 8 bits in panels: what digits.h does of
- * weights as they lie in a file, a few rows at the speed of memory.
+ * weights as they lie in a file, a few rows at the speed of memory. Columns can be had as floats, too: they are the rows of a table.
  *
  * A panel has RT_BIT_PANEL columns, and is read from front to back. Block after block of the depth it holds the scales of the columns, and then
  * their codes, in registers of 64 bytes: four bytes of each column in turn, so that sums of products of bytes are those of columns, and what they meet of x
@@ -49,6 +49,12 @@ void rt_bit_panels_pack(const rt_bit_panels *of, const rt_bit_weights *weights, 
 void rt_bit_panels_codes(const rt_bit_panels *of, const void *panels, uint8_t *codes);
 void rt_bit_panels_scales(const rt_bit_panels *of, const void *panels, op_dtype type, void *scales);
 void rt_bit_panels_zeros(const rt_bit_panels *of, const void *panels, uint8_t *zeros);
+/* Panels are full for the most part, and the matrix is worth constants of its own. */
+bool rt_bit_panels_wanted(const rt_bit_panels *of);
+
+/* All weights of a column as floats, `depth` of them: out of panels, or as they lie in a file. */
+void rt_bit_panels_column(const rt_bit_panels *of, const void *panels, int64_t column, float *to);
+void rt_bit_weights_column(const rt_bit_panels *of, const rt_bit_weights *weights, int64_t column, float *to);
 
 /* Bytes of a row that is split: false where that is no size. */
 bool rt_bit_panels_row_bytes(const rt_bit_panels *of, size_t *bytes);

@@ -19,10 +19,9 @@ enum {
     ZEROS,
     GROUPS,
     BIAS,
-    FEW_ROWS = 8,              /* they are split faster than other threads come to help */
-    MOST_ROWS = 128,           /* at a time: they stay in a cache while panels pass */
-    MARK_BYTES = RT_ALIGNMENT, /* of scales and zero points that stand in panels */
-    SMALL_WORK = 4096          /* products of fewer weights are not worth constants of their own */
+    FEW_ROWS = 8,             /* they are split faster than other threads come to help */
+    MOST_ROWS = 128,          /* at a time: they stay in a cache while panels pass */
+    MARK_BYTES = RT_ALIGNMENT /* of scales and zero points that stand in panels */
 };
 
 typedef struct bits_product {
@@ -86,11 +85,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
     bits_product product;
     if (environment->portable_only || !rt_bit_panels_here() || !read_product(call, &product)) return false;
-    const rt_bit_panels *panels = &product.panels;
-    const int64_t wide = rt_bit_panels_count(panels) * RT_BIT_PANEL;
-    if (product.rows == 0 || 4 * (wide - panels->columns) > panels->columns ||
-        panels->columns < SMALL_WORK / panels->depth)
-        return false;
+    if (product.rows == 0 || !rt_bit_panels_wanted(&product.panels)) return false;
     *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
     for (uint32_t i = CODES; i <= ZEROS; i++) {
         if (!op_input_present(call, i)) continue;

@@ -177,6 +177,81 @@ static void weights_are_in_panels(void **state) {
     free(text);
 }
 
+/* A table is gathered from the codes of the product whose columns are its rows: of the same constant, or of one that is turned round. Where others
+ * read it in float, too, or numbers differ, it stays as it is. */
+static void tables_are_gathered_from_codes(void **state) {
+    (void)state;
+    enum { ONE_CONSTANT, TURNED, READ_TOO, OTHER_NUMBERS, TIES, ROWS_OF_TABLE = 4 };
+    static const char *const tied_bodies[] = {"graph main(%i: int64[4], %x: float32[3,96]) {\n"
+                                              " %e: float32[4,96] = Gather(%w, %i)\n"
+                                              " %z: float32[3,70] = Gemm(%x, %w) {transB = 1}\n"
+                                              " yield %e, %z } }\n",
+                                              "graph main(%i: int64[4], %x: float32[3,70]) {\n"
+                                              " %e: float32[4,70] = Gather(%t, %i)\n"
+                                              " %z: float32[3,96] = MatMul(%x, %w)\n"
+                                              " yield %e, %z } }\n",
+                                              "graph main(%i: int64[4], %x: float32[3,96], %v: float32[]) {\n"
+                                              " %e: float32[4,96] = Gather(%w, %i)\n"
+                                              " %z: float32[3,70] = Gemm(%x, %w) {transB = 1}\n"
+                                              " %m: float32[70,96] = Mul(%w, %v)\n"
+                                              " yield %e, %z, %m } }\n",
+                                              "graph main(%i: int64[4], %x: float32[3,70]) {\n"
+                                              " %e: float32[4,70] = Gather(%t, %i)\n"
+                                              " %z: float32[3,96] = MatMul(%x, %w)\n"
+                                              " yield %e, %z } }\n"};
+    static const int64_t rows[ROWS_OF_TABLE] = {0, 69, -1, 33};
+    numbers of;
+    uint32_t seed = 17;
+    for (int i = 0; i < DEPTH * COLUMNS; i++) of.w[i] = random_number(&seed);
+    for (int i = 0; i < COLUMNS; i++) of.b[i] = 0;
+    for (int tie = 0; tie < TIES; tie++) {
+        const bool turned = tie == TURNED || tie == OTHER_NUMBERS;
+        const int length = turned ? DEPTH : COLUMNS, count = turned ? COLUMNS : DEPTH;
+        float table[DEPTH * COLUMNS];
+        for (int i = 0; i < DEPTH * COLUMNS; i++)
+            table[i] = turned ? of.w[i % DEPTH * COLUMNS + i / DEPTH] : of.w[i];
+        if (tie == OTHER_NUMBERS) table[77] += 1;
+        char *body = malloc(LENGTH);
+        assert_non_null(body);
+        support_writer to = support_writer_on(body, LENGTH);
+        if (turned) {
+            support_write(&to, " constant %%t: float32[96,70] = ");
+            write_numbers(&to, table, DEPTH * COLUMNS);
+        }
+        support_write(&to, "%s", tied_bodies[tie]);
+        char *text = make_text(&of, body);
+        for (int form = 0; form < 4; form++) {
+            const int bits = form % 2 ? 8 : 4;
+            const pass_options options = {.weight_bits = bits,
+                                          .environment = {.threads = 1, .portable_only = form / 2}};
+            const float value = 1;
+            support_session on;
+            support_session_open_with(&on, text, &options);
+            const plan *made = rt_plan_of(on.plan);
+            const bool tied = tie == ONE_CONSTANT || tie == TURNED;
+            assert_int_equal(count_nodes(made, "GatherNBits"), tied);
+            assert_int_equal(count_nodes(made, "Gather"), !tied);
+            /* Codes and scales once, with what fills up panels. */
+            if (tied) assert_true(made->header->constants_bytes < DEPTH * COLUMNS * (bits == 4 ? 1 : 2));
+            support_bind(&on, 0, rows, sizeof rows);
+            support_bind(&on, 1, of.x, (size_t)ROWS * (size_t)length * sizeof(float));
+            if (tie == READ_TOO) support_bind(&on, 2, &value, sizeof value);
+            support_run(&on);
+            const float *e = support_output(&on, 0, (size_t)ROWS_OF_TABLE * (size_t)length * sizeof *e);
+            for (int i = 0; i < ROWS_OF_TABLE * length; i++) {
+                const int64_t row = rows[i / length] < 0 ? rows[i / length] + count : rows[i / length];
+                const float off = fabsf(e[i] - table[row * length + i % length]);
+                /* A step of numbers up to 1: there is no code for as far as the furthest, on its other side. */
+                if (off > (tied ? 1.1f / (float)(1 << (bits - 1)) : 0))
+                    fail_msg("tie %d, %d bits: element %d is off by %g", tie, bits, i, (double)off);
+            }
+            support_session_close(&on);
+        }
+        free(text);
+        free(body);
+    }
+}
+
 /* Weights that are given, few, or not all finite. */
 static void others_stay(void **state) {
     (void)state;
@@ -370,8 +445,9 @@ static void recurrences_are_about_the_same(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_are_in_panels), cmocka_unit_test(products_are_about_the_same),
-        cmocka_unit_test(others_stay),           cmocka_unit_test(halves_are_about_the_same),
-        cmocka_unit_test(out_of_range_stays),    cmocka_unit_test(recurrences_are_about_the_same)};
+        cmocka_unit_test(weights_are_in_panels),         cmocka_unit_test(tables_are_gathered_from_codes),
+        cmocka_unit_test(products_are_about_the_same),   cmocka_unit_test(others_stay),
+        cmocka_unit_test(halves_are_about_the_same),     cmocka_unit_test(out_of_range_stays),
+        cmocka_unit_test(recurrences_are_about_the_same)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
