@@ -14,6 +14,8 @@ static double at(const op_tensor *tensor, int64_t i) {
 
 typedef struct grid_state {
     bool nearest, cubic, border, reflection, align;
+    bool
+        narrow; /* which pixel is the nearest one is decided in float, as others do: 0.2 is a little more as a float, and may be in the middle of two */
 } grid_state;
 
 /* Reflects x into [low, high] at its ends. */
@@ -120,9 +122,16 @@ typedef struct tap_rows {
 /* Where a coordinate lies among `extent` pixels. */
 static double place_of(const grid_state *state, double along, int64_t extent_) {
     const double extent = (double)extent_;
-    const double x = state->align ? (along + 1) / 2 * (extent - 1) : ((along + 1) * extent - 1) / 2;
+    double x;
+    if (state->narrow) {
+        const float from = (float)along + 1, wide = (float)extent_;
+        x = (double)(state->align ? from / 2 * (wide - 1) : (from * wide - 1) / 2);
+    } else {
+        x = state->align ? (along + 1) / 2 * (extent - 1) : ((along + 1) * extent - 1) / 2;
+    }
     /* Where pixels far away are reflected or clamped anyway, points are so before they are blended. */
-    return (state->border || state->reflection) && !state->cubic ? limit(state, x, extent_) : x;
+    return (state->border || state->reflection) && !state->cubic && !state->nearest ? limit(state, x, extent_)
+                                                                                    : x;
 }
 
 /* The taps of a point of a plane, blended linearly: those of spread_taps. */
@@ -279,6 +288,7 @@ static base_status prepare_grid(const op_call *call, const rt_environment *envir
     grid_state *state = BASE_NEW(arena, grid_state);
     if (!state) return base_fail_memory(report);
     state->nearest = op_attribute_is(&call->attributes, "mode", "nearest", "linear");
+    state->narrow = state->nearest && call->inputs[1].type.dtype != OP_DOUBLE;
     state->cubic = op_attribute_is(&call->attributes, "mode", "cubic", "linear");
     state->border = op_attribute_is(&call->attributes, "padding_mode", "border", "zeros");
     state->reflection = op_attribute_is(&call->attributes, "padding_mode", "reflection", "zeros");
