@@ -52,6 +52,7 @@
  *   fuse-normalization   layout/fuse_normalization.c   what LayerNormalization is made of becomes one node
  *   sum-bytes            layout/sum_bytes.c            means of dequantised bytes become sums of the bytes
  *   fuse-reductions      layout/fuse_reductions.c      sums and means of absolutes and squares take these themselves
+ *   fuse-shuffles        layout/fuse_shuffles.c        convolutions of each channel read shuffled channels where they lie
  *   fuse-elementwise     layout/fuse_elementwise.c     trees of elementwise operators become one node
  *   select-kernels       layout/select_kernels.c       kernels, and their scratch
  *   spill                memory/spill.c                what the arena has no place for is put into a file, and read back
@@ -117,6 +118,7 @@
     FACT(NORMALIZATIONS, "normalisations are one node")                                                      \
     FACT(SUMS, "means of dequantised bytes are sums of bytes")                                               \
     FACT(REDUCTIONS, "sums take the absolutes and squares of what they read")                                \
+    FACT(SHUFFLES, "channels are read in another order where they lie")                                      \
     FACT(ELEMENTWISE, "elementwise operators are fused")                                                     \
     FACT(KERNELS, "kernels and their scratch")                                                               \
     FACT(SPILLED, "what the arena has no place for is spilled")                                              \

@@ -92,6 +92,7 @@ static double operations(const op_call *call) {
     case OP_ATTENTION:
         return attention_operations(call);
     case OP_CONV:
+    case OP_SHUFFLED_CONV:
     case OP_CONV_INTEGER:
         return 2 * result * elements(call, false, 1) / extent(call, 1, 0);
     case OP_QLINEAR_CONV:

@@ -113,6 +113,19 @@ base_status op_infer_convolution(op_call *call, base_report *report) {
     return BASE_OK;
 }
 
+base_status op_infer_shuffled_convolution(op_call *call, base_report *report) {
+    const base_status status = op_infer_convolution(call, report);
+    const op_shape *x = &call->inputs[0].type.shape;
+    const int64_t groups = op_attribute_integer(&call->attributes, "shuffle", 0),
+                  channels = op_attribute_integer(&call->attributes, "group", 1);
+    if (status != BASE_OK) return status;
+    if (groups < 1 || channels % groups != 0 || (x->rank > 1 && differ(x->dims[1], channels)))
+        return base_fail(report, BASE_INVALID,
+                         "%" PRId64 " channels are no %" PRId64 " groups of a convolution of each channel",
+                         channels, groups);
+    return BASE_OK;
+}
+
 base_status op_infer_rows_convolution(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET(OP_FLOAT), report);
     if (status == BASE_OK) status = op_check_same(call, 1, 0, report);

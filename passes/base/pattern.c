@@ -90,3 +90,77 @@ bool pass_transpose_order(const ir_node *transpose, int32_t rank, int64_t *order
     for (int32_t i = 0; i < rank; i++) order[i] = given ? given[i] : rank - 1 - i;
     return true;
 }
+
+/* A Gather of all channels in the order of a shuffle. */
+static bool read_gathered_shuffle(const ir_node *gather, int64_t *groups) {
+    const ir_value *order = ir_input(gather, 1), *x = ir_input(gather, 0);
+    const int64_t channels = x->type.shape.rank > 1 ? x->type.shape.dims[1] : 0;
+    int32_t axis;
+    if (!order || !order->constant || order->type.dtype != OP_INT64 || order->type.shape.rank != 1 ||
+        order->type.shape.dims[0] != channels || channels < 2 ||
+        !op_axis(op_attribute_integer(&gather->attributes, "axis", 0), x->type.shape.rank, &axis) ||
+        axis != 1)
+        return false;
+    const int64_t *from = order->constant->tensor.data;
+    int64_t each = 0;
+    for (int64_t i = 1; i < channels && !each; i++) each = from[i] - from[0] == 1 ? channels / i : 0;
+    if (each < 2 || channels % each != 0) return false;
+    *groups = channels / each;
+    for (int64_t i = 0; i < channels; i++)
+        if (from[i] != i % *groups * each + i / *groups) return false;
+    return *groups > 1;
+}
+
+/* Whether the split shape has channels as two axes, which change places in a Transpose. */
+static bool read_turned_shuffle(const ir_node *first, const ir_node *transpose, int64_t *groups) {
+    const op_shape *whole = &ir_input(first, 0)->type.shape, *split = &first->outputs[0]->type.shape;
+    int64_t order[OP_MAX_RANK];
+    const int32_t rank = split->rank;
+    if (rank < 2 || whole->rank < 2 || !pass_transpose_order(transpose, rank, order)) return false;
+    int32_t axis = 0; /* the first that moves */
+    while (axis < rank && order[axis] == axis) axis++;
+    if (axis > 1 || axis + 1 >= rank || (axis ? split->dims[0] != whole->dims[0] : whole->dims[0] != 1))
+        return false;
+    for (int32_t i = axis; i < rank; i++)
+        if (order[i] != (i == axis ? axis + 1 : i == axis + 1 ? axis : i)) return false;
+    int64_t channels;
+    if (split->dims[axis] < 2 || split->dims[axis + 1] < 2 ||
+        !base_int64_multiply(split->dims[axis], split->dims[axis + 1], &channels) ||
+        channels != whole->dims[1])
+        return false;
+    *groups = split->dims[axis];
+    return true;
+}
+
+bool pass_read_shuffle(const ir_value *shuffled, ir_value **x, int64_t *groups) {
+    const ir_node *last = shuffled->kind == IR_RESULT_OF_NODE ? shuffled->node : NULL;
+    if (!last || (last->code != OP_RESHAPE && last->code != OP_GATHER) || !ir_input(last, 0)) return false;
+    const ir_node *first = last;
+    if (last->code == OP_RESHAPE) {
+        const ir_value *turned = ir_input(last, 0);
+        if (!pass_is_made_by(turned, last->graph, OP_TRANSPOSE) ||
+            pass_only_reader(turned->node, OP_RESHAPE) != last ||
+            !pass_is_made_by(ir_input(turned->node, 0), last->graph, OP_RESHAPE))
+            return false;
+        first = ir_input(turned->node, 0)->node;
+        if (pass_only_reader(first, OP_TRANSPOSE) != turned->node || !ir_input(first, 0) ||
+            !read_turned_shuffle(first, turned->node, groups))
+            return false;
+    } else if (!read_gathered_shuffle(last, groups)) {
+        return false;
+    }
+    *x = ir_input(first, 0);
+    return (*x)->type.kind == OP_KIND_TENSOR && op_shape_same(&(*x)->type.shape, &shuffled->type.shape);
+}
+
+void pass_remove_shuffle(ir_value *shuffled) {
+    ir_node *node = shuffled->node;
+    ir_module *module = node->graph->module;
+    for (int left = node->code == OP_GATHER ? 1 : 3; left > 0; left--) {
+        ir_node *before = left > 1 ? ir_input(node, 0)->node : NULL;
+        ir_value *constant = ir_input(node, 1); /* the shape or the order; a Transpose has none */
+        ir_node_remove(node);
+        if (constant && constant->constant && !constant->uses) ir_constant_remove(module, constant);
+        node = before;
+    }
+}

@@ -15,6 +15,7 @@ base_status pass_fuse_attention(pass_context *context);      /* fuse_attention.c
 base_status pass_fuse_normalization(pass_context *context);  /* fuse_normalization.c */
 base_status pass_sum_bytes(pass_context *context);           /* sum_bytes.c */
 base_status pass_fuse_reductions(pass_context *context);     /* fuse_reductions.c */
+base_status pass_fuse_shuffles(pass_context *context);       /* fuse_shuffles.c */
 base_status pass_fuse_elementwise(pass_context *context);    /* fuse_elementwise.c */
 base_status pass_select_kernels(pass_context *context);      /* select_kernels.c */
 

@@ -108,6 +108,10 @@ static const struct pass_case {
     {"layout/cases/fuse_normalization_halves", pass_fuse_normalization, 0},
     /* Sums and means take absolutes and squares of floats and doubles; not of 16 bits, integers, nor what others read, or products of two. */
     {"layout/cases/fuse_reductions", pass_fuse_reductions, 0},
+    /* Shuffles by two axes that change places, with the extents of images or without, and by a Gather; two readers; not where others read what is
+     * shuffled, or parts of it, where channels are only taken, where it is no shuffle, or the convolution sees more than one channel. */
+    {"layout/cases/fuse_shuffles", pass_fuse_shuffles, 0},
+    {"layout/cases/fuse_shuffles_not", pass_fuse_shuffles, 0},
     /* Trees become one node, inputs are broadcast; what other nodes read, or has another shape, stays a tensor. A sum whose
      * operands are dead is not put off to where a third product is there; gates of one product may wait for each other. */
     {"layout/cases/fuse_elementwise", pass_fuse_elementwise, 0},

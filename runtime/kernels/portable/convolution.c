@@ -10,6 +10,9 @@
  * as pairs, which AVX-512 multiplies (pair_tiles.h, half_tiles.h), or become floats a piece at a time; the sums are rounded once. Doubles are
  * gathered and multiplied as floats are; of few filters a group, the sums of a row's windows stay in registers.
  *
+ * ShuffledConv, of each channel by itself, takes the channels of its image in another order; it has few filters, which read one channel after
+ * the other anyway.
+ *
  * Y = activation(X * W + bias + residual). The residual may lie in Y already (in place); where it does not,
  * it is copied there first, so that both add in the same order.
  */
@@ -32,12 +35,21 @@ enum {
     HALF_DEPTH = 64,
 };
 
+static bool takes_shuffle(const op_call *call) {
+    const op_shape *x = &call->inputs[0].type.shape, *weights = &call->inputs[1].type.shape;
+    const int64_t groups = op_attribute_integer(&call->attributes, "shuffle", 0);
+    return x->rank > 2 && weights->rank == x->rank && weights->dims[1] == 1 && x->dims[1] > 0 &&
+           op_attribute_integer(&call->attributes, "group", 1) == x->dims[1] &&
+           weights->dims[0] / x->dims[1] < FEW_FILTERS && groups > 0 && x->dims[1] % groups == 0;
+}
+
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     rt_activation activation;
     const op_type *type = &call->inputs[0].type;
     return rt_accepts_row_major(call) && rt_activation_read(&call->attributes, &activation) &&
-           (type->dtype == OP_FLOAT || type->dtype == OP_DOUBLE || rt_is_half(type->dtype));
+           (type->dtype == OP_FLOAT || type->dtype == OP_DOUBLE || rt_is_half(type->dtype)) &&
+           (call->code != OP_SHUFFLED_CONV || takes_shuffle(call));
 }
 
 /* ---- float: products ----------------------------------------------------------------------------------- */
@@ -363,6 +375,13 @@ static rt_stencil_end stencil_end(const convolution_job *job, int64_t map) {
     return end;
 }
 
+/* The channel of the batch that a group of an image sees as one of its channels. */
+static int64_t channel_of(const convolution *shape, int64_t image, int64_t group, int64_t channel) {
+    const int64_t all = shape->group * shape->channels, own = group * shape->channels + channel;
+    return image * all +
+           (shape->shuffle == 1 ? own : own % shape->shuffle * (all / shape->shuffle) + own / shape->shuffle);
+}
+
 /* Maps that are made of one channel each, those of a member one after another. */
 static void run_stencils(const convolution_job *job, int member, int members) {
     const convolution *shape = job->shape;
@@ -372,7 +391,11 @@ static void run_stencils(const convolution_job *job, int member, int members) {
         const int64_t map = image * shape->group + first;
         const rt_stencil_channels channels = {
             .count = end - first,
-            .pieces = {{(const float *)job->x + map * shape->input_size, shape->input[1], shape->input_size}},
+            .pieces = {{(const float *)job->x + channel_of(shape, image, first, 0) * shape->input_size,
+                        shape->input[1], shape->input_size}},
+            .shuffle = shape->shuffle,
+            .each = shape->group / shape->shuffle,
+            .place = first % shape->shuffle,
             .weights = (const float *)job->weights + first * shape->kernel_size,
             .bias = job->bias ? (const float *)job->bias + first : NULL,
             .y = (float *)job->y + map * shape->output_size,
@@ -408,7 +431,7 @@ static void maps_member(void *context, int member, int members) {
             memset(y, 0, (size_t)shape->output_size * sizeof(float));
         }
         for (int64_t channel = 0; channel < shape->channels; channel++) {
-            const int64_t from = (image * shape->group + group) * shape->channels + channel;
+            const int64_t from = channel_of(shape, image, group, channel);
             const float *x = (const float *)job->x + from * shape->input_size,
                         *weights = (const float *)job->weights +
                                    (map * shape->channels + channel) * shape->kernel_size;
@@ -508,7 +531,7 @@ static void maps_doubles_member(void *context, int member, int members) {
                    (size_t)shape->output_size * sizeof *y);
         else if (!job->add) memset(y, 0, (size_t)shape->output_size * sizeof *y);
         for (int64_t channel = 0; channel < shape->channels; channel++) {
-            const int64_t from = (image * shape->group + group) * shape->channels + channel;
+            const int64_t from = channel_of(shape, image, group, channel);
             const double *x = (const double *)job->x + from * shape->input_size,
                          *weights = (const double *)job->weights +
                                     (map * shape->channels + channel) * shape->kernel_size;
@@ -627,7 +650,7 @@ static void maps_halves_member(void *context, int member, int members) {
                          shape->output_size);
         else if (!shape->is_stencil) memset(y, 0, (size_t)shape->output_size * sizeof *y);
         for (int64_t channel = 0; channel < shape->channels; channel++) {
-            const int64_t from = (image * shape->group + group) * shape->channels + channel;
+            const int64_t from = channel_of(shape, image, group, channel);
             rt_half_load(dtype, x, (const uint16_t *)job->x + from * shape->input_size, shape->input_size);
             rt_half_load(dtype, weights,
                          (const uint16_t *)job->weights +
@@ -756,17 +779,19 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     op_window window;
     base_status status = op_window_read(call, weights->dims + 2, &window, report);
     if (status != BASE_OK) return status;
-    *shape = (convolution){.dtype = call->inputs[0].type.dtype,
-                           .element = op_dtype_bytes(call->inputs[0].type.dtype),
-                           .batch = x->dims[0],
-                           .group = op_attribute_integer(&call->attributes, "group", 1),
-                           .channels = weights->dims[1],
-                           .input_size = 1,
-                           .output_size = 1,
-                           .kernel_size = 1,
-                           .bias = op_input_present(call, 2),
-                           .residual = op_input_present(call, 3),
-                           .fused = !environment->portable_only};
+    *shape = (convolution){
+        .dtype = call->inputs[0].type.dtype,
+        .element = op_dtype_bytes(call->inputs[0].type.dtype),
+        .batch = x->dims[0],
+        .group = op_attribute_integer(&call->attributes, "group", 1),
+        .channels = weights->dims[1],
+        .input_size = 1,
+        .output_size = 1,
+        .kernel_size = 1,
+        .shuffle = call->code == OP_SHUFFLED_CONV ? op_attribute_integer(&call->attributes, "shuffle", 1) : 1,
+        .bias = op_input_present(call, 2),
+        .residual = op_input_present(call, 3),
+        .fused = !environment->portable_only};
     shape->filters = weights->dims[0] / shape->group;
     shape->part = op_attribute_find(&call->attributes, "ouro.packed_extents") != NULL;
     const op_window three = op_window_of_three(&window);

@@ -11,6 +11,7 @@ typedef struct convolution {
     op_dtype dtype;
     size_t element;                          /* bytes of what is gathered */
     int64_t batch, group, channels, filters; /* channels and filters of one group */
+    int64_t shuffle;                         /* the number of ShuffledConv; 1: channels are in order */
     /* Always three spatial dimensions; the missing ones come first and have extent 1. */
     int64_t input[3], output[3], kernel[3], stride[3], dilation[3], before[3];
     int64_t input_size, output_size, kernel_size;

@@ -48,6 +48,9 @@ typedef struct rt_stencil_channels {
     float *y;
     float low, high;
     bool add;
+    /* Where `shuffle` is more than 1, the channels are those of so many groups of `each`, one of each group after the other: the first of these is of
+     * group `place`, and is where the pieces begin. */
+    int64_t shuffle, each, place;
 } rt_stencil_channels;
 
 /* The same straight from the image (stencil_rows.c), whether that can be done, and what it needs (false when memory runs out). `rt_stencil_prepare` and

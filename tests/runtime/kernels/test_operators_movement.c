@@ -755,7 +755,7 @@ static const struct {
 enum { CHECKS = sizeof checks / sizeof *checks };
 
 /* Every operator between the first reduction and the control operators is checked here, unless it belongs to
- * the spatial (RowsConv, JoinedConv and JoinedMaxPool with them), matrix, resampling, indexed, random, training or recurrent families, or to sequences and optionals, whose
+ * the spatial (RowsConv, JoinedConv, JoinedMaxPool and ShuffledConv with them), matrix, resampling, indexed, random, training or recurrent families, or to sequences and optionals, whose
  * tests are elsewhere. */
 static void test_table(void **state) {
     (void)state;
@@ -766,7 +766,7 @@ static void test_table(void **state) {
         if ((code >= OP_CONV && code < OP_RESHAPE) || (code >= OP_RESIZE && code < OP_SHAPE) ||
             (code >= OP_RANDOM_NORMAL && code < OP_RNN) || (row->flags & (OP_FLAG_GRAPHS | OP_FLAG_LISTS)) ||
             code == OP_REORDER || code == OP_FUSED || code == OP_ROWS_CONV || code == OP_JOINED_CONV ||
-            code == OP_JOINED_MAX_POOL || row->infer == op_infer_recurrent) {
+            code == OP_JOINED_MAX_POOL || code == OP_SHUFFLED_CONV || row->infer == op_infer_recurrent) {
             continue;
         }
         int at = 0;
