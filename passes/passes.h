@@ -35,6 +35,7 @@
  *   sink-scans           loops/sink_scans.c            what is made only to be scanned is made in the loop, a slice at a time
  *   quantize-weights     graph/quantize_weights.c      constant weights of products in few bits, if that is asked for
  *   fuse                 graph/fuse.c                  operators become parts of the heavy one before or after them
+ *   order-channels       graph/order_channels.c        weights give or take channels in another order
  *   scale-channels       graph/scale_channels.c        BatchNormalization that nothing has taken in becomes a product and a sum
  *   unfold-phases        graph/unfold_phases.c         a convolution of the phases of an image becomes one of the image
  *   join-convolutions    graph/join_convolutions.c    convolutions of one value with few filters become one
@@ -102,6 +103,7 @@
     FACT(TRANSPOSES, "Transposes stand where they meet their inverses")                                      \
     FACT(POOLS, "pools read images as they lie")                                                             \
     FACT(FUSED, "operators are fused")                                                                       \
+    FACT(ORDERED, "weights are in the order of channels")                                                    \
     FACT(CHANNELS, "channels are scaled and shifted by elementwise operators")                               \
     FACT(UNFOLDED, "images are convolved as wholes, not their phases")                                       \
     FACT(JOINED, "convolutions of one value with few filters are one")                                       \

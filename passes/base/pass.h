@@ -162,7 +162,7 @@ bool pass_transpose_order(const ir_node *transpose, int32_t rank, int64_t *order
 /* The value is `x` with its channels in another order, all other axes the same: channel i is channel i % groups * each + i / groups of x. By a
  * Reshape, a Transpose of two axes and a Reshape, which nobody else reads, or by a Gather. */
 bool pass_read_shuffle(const ir_value *shuffled, ir_value **x, int64_t *groups);
-/* The nodes of that go; nobody may read the value any more. */
+/* The nodes of that, or one Gather or Slice, go with the constants that they alone read; nobody may read the value any more. */
 void pass_remove_shuffle(ir_value *shuffled);
 
 /* ---- types (cast.c) -------------------------------------------------------------------------------------- */

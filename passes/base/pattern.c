@@ -156,11 +156,14 @@ bool pass_read_shuffle(const ir_value *shuffled, ir_value **x, int64_t *groups) 
 void pass_remove_shuffle(ir_value *shuffled) {
     ir_node *node = shuffled->node;
     ir_module *module = node->graph->module;
-    for (int left = node->code == OP_GATHER ? 1 : 3; left > 0; left--) {
+    for (int left = node->code == OP_RESHAPE ? 3 : 1; left > 0; left--) {
         ir_node *before = left > 1 ? ir_input(node, 0)->node : NULL;
-        ir_value *constant = ir_input(node, 1); /* the shape or the order; a Transpose has none */
+        ir_value *constants[4] = {NULL};
+        for (uint32_t i = 1; i <= 4; i++) constants[i - 1] = ir_input(node, i);
         ir_node_remove(node);
-        if (constant && constant->constant && !constant->uses) ir_constant_remove(module, constant);
+        for (int i = 0; i < 4; i++)
+            if (constants[i] && constants[i]->constant && !constants[i]->uses)
+                ir_constant_remove(module, constants[i]);
         node = before;
     }
 }

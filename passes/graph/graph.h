@@ -20,6 +20,7 @@ base_status pass_recognise_gelu(pass_context *context);
 base_status pass_sink_transposes(pass_context *context);   /* sink_transposes.c */
 base_status pass_turn_pools(pass_context *context);        /* turn_pools.c */
 base_status pass_fuse(pass_context *context);              /* fuse.c */
+base_status pass_order_channels(pass_context *context);    /* order_channels.c */
 base_status pass_scale_channels(pass_context *context);    /* scale_channels.c */
 base_status pass_unfold_phases(pass_context *context);     /* unfold_phases.c */
 base_status pass_join_convolutions(pass_context *context); /* join_convolutions.c */

@@ -62,6 +62,10 @@ static const struct pass_case {
      * no constants, as many filters as a vector has lanes, or an activation with numbers of its own beside none. */
     {"graph/cases/join_convolutions", pass_join_convolutions, 0},
     {"graph/cases/join_convolutions_not", pass_join_convolutions, 0},
+    /* Filters and biases, channels of filters, of groups too, past pools and what works on each channel: by Gathers, shuffles, and Slices that turn round. Not where
+     * others read what is not in the order, or is, where weights are read twice, or are no constants, where groups change, nor of some channels. */
+    {"graph/cases/order_channels", pass_order_channels, 0},
+    {"graph/cases/order_channels_not", pass_order_channels, 0},
     /* Nodes on constants are computed; a slice of everything is what it slices, but not where the extents are not known. */
     {"graph/cases/fold_constants", pass_fold_constants, 0},
     {"graph/cases/fold_slice_of_all", pass_fold_constants, 0},
