@@ -46,6 +46,7 @@
  *   select-layouts       layout/select_layouts.c       layouts of all values
  *   carry-layouts        layout/carry_layouts.c        loops carry blocked layouts
  *   eliminate-unused     graph/eliminate_dead_code.c   what fusion and layouts left over goes
+ *   fuse-shuffles        layout/fuse_shuffles.c        convolutions of each channel read shuffled channels where they lie
  *   weigh-spills         memory/weigh_spills.c         how much bands are to save, and how much is spilled, where both may be
  *   recompute            memory/recompute.c            cheap values are computed again where the arena may not keep them
  *   make-bands           bands/make_bands.c            regions of spatial operators become loops over bands of rows
@@ -53,7 +54,6 @@
  *   fuse-normalization   layout/fuse_normalization.c   what LayerNormalization is made of becomes one node
  *   sum-bytes            layout/sum_bytes.c            means of dequantised bytes become sums of the bytes
  *   fuse-reductions      layout/fuse_reductions.c      sums and means of absolutes and squares take these themselves
- *   fuse-shuffles        layout/fuse_shuffles.c        convolutions of each channel read shuffled channels where they lie
  *   fuse-elementwise     layout/fuse_elementwise.c     trees of elementwise operators become one node
  *   select-kernels       layout/select_kernels.c       kernels, and their scratch
  *   spill                memory/spill.c                what the arena has no place for is put into a file, and read back
@@ -113,6 +113,7 @@
     FACT(COMPRESSED, "weights that come from memory take few bytes")                                         \
     FACT(LAYOUTS, "layouts of all values")                                                                   \
     FACT(LOOP_LAYOUTS, "loops carry blocked layouts")                                                        \
+    FACT(SHUFFLES, "channels are read in another order where they lie")                                      \
     FACT(WEIGHED, "it is known how much bands are to save, and how much is spilled")                         \
     FACT(RECOMPUTED, "what is cheap is not kept where the arena has no memory for it")                       \
     FACT(BANDS, "feature maps that need not be whole are made by bands")                                     \
@@ -120,7 +121,6 @@
     FACT(NORMALIZATIONS, "normalisations are one node")                                                      \
     FACT(SUMS, "means of dequantised bytes are sums of bytes")                                               \
     FACT(REDUCTIONS, "sums take the absolutes and squares of what they read")                                \
-    FACT(SHUFFLES, "channels are read in another order where they lie")                                      \
     FACT(ELEMENTWISE, "elementwise operators are fused")                                                     \
     FACT(KERNELS, "kernels and their scratch")                                                               \
     FACT(SPILLED, "what the arena has no place for is spilled")                                              \

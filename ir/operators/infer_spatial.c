@@ -113,17 +113,22 @@ base_status op_infer_convolution(op_call *call, base_report *report) {
     return BASE_OK;
 }
 
-base_status op_infer_shuffled_convolution(op_call *call, base_report *report) {
-    const base_status status = op_infer_convolution(call, report);
+/* Channels are so many groups of as many each, of a convolution of each channel by itself. */
+static base_status check_shuffle(const op_call *call, int64_t groups, base_report *report) {
     const op_shape *x = &call->inputs[0].type.shape;
-    const int64_t groups = op_attribute_integer(&call->attributes, "shuffle", 0),
-                  channels = op_attribute_integer(&call->attributes, "group", 1);
-    if (status != BASE_OK) return status;
+    const int64_t channels = op_attribute_integer(&call->attributes, "group", 1);
     if (groups < 1 || channels % groups != 0 || (x->rank > 1 && differ(x->dims[1], channels)))
         return base_fail(report, BASE_INVALID,
                          "%" PRId64 " channels are no %" PRId64 " groups of a convolution of each channel",
                          channels, groups);
     return BASE_OK;
+}
+
+base_status op_infer_shuffled_convolution(op_call *call, base_report *report) {
+    const base_status status = op_infer_convolution(call, report);
+    return status == BASE_OK
+               ? check_shuffle(call, op_attribute_integer(&call->attributes, "shuffle", 0), report)
+               : status;
 }
 
 base_status op_infer_rows_convolution(op_call *call, base_report *report) {
@@ -183,7 +188,9 @@ base_status op_infer_joined_convolution(op_call *call, base_report *report) {
     op_tensor inputs[OP_JOINED_INPUTS];
     op_call whole;
     base_status status = op_check_input(call, 0, OP_SET(OP_FLOAT), report);
+    const int64_t groups = op_attribute_integer(&call->attributes, "shuffle", 1);
     if (status == BASE_OK) status = op_joined_read(call, inputs, &whole, report);
+    if (status == BASE_OK && groups != 1) status = check_shuffle(call, groups, report);
     return status == BASE_OK ? op_infer_convolution(&whole, report) : status;
 }
 

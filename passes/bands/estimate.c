@@ -156,7 +156,7 @@ static kind kind_of(const ir_node *node, const rt_kernel *kernel) {
         for (int32_t i = 2; i < shape->rank; i++) window *= (double)shape->dims[i];
         /* An image of one channel is seen by all filters. */
         const bool apart = shape->dims[1] == 1 && ir_input(node, 0)->type.shape.dims[1] > 1;
-        if (node->code != OP_CONV && node->code != OP_CONV_TRANSPOSE)
+        if (node->code != OP_CONV && node->code != OP_SHUFFLED_CONV && node->code != OP_CONV_TRANSPOSE)
             return apart                                      ? INTEGERS_DEPTHWISE
                    : weights->type.layout == OP_LAYOUT_PACKED ? INTEGERS_ARRANGED
                                                               : INTEGERS;

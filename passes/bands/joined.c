@@ -7,8 +7,8 @@
 
 bool band_reads_joined(const ir_node *node, const rt_environment *environment, base_arena *arena) {
     op_call call;
-    if ((node->code != OP_CONV && node->code != OP_MAX_POOL) || !rt_has_wide_vectors(environment) ||
-        !ir_node_call(node, arena, &call))
+    if ((node->code != OP_CONV && node->code != OP_SHUFFLED_CONV && node->code != OP_MAX_POOL) ||
+        !rt_has_wide_vectors(environment) || !ir_node_call(node, arena, &call))
         return false;
     if (node->code == OP_MAX_POOL) return rt_joined_pool_stands_for(&call);
     const ir_value *weights = ir_input(node, 1);
@@ -29,5 +29,5 @@ bool band_all_read_joined(const band_region *region, const ir_value *value, cons
 }
 
 op_code band_joined_code(const ir_node *node) {
-    return node->code == OP_CONV ? OP_JOINED_CONV : OP_JOINED_MAX_POOL;
+    return node->code == OP_MAX_POOL ? OP_JOINED_MAX_POOL : OP_JOINED_CONV;
 }

@@ -32,6 +32,7 @@ bool band_is_reduction(op_code code) {
 bool band_is_window(op_code code) {
     switch (code) {
     case OP_CONV:
+    case OP_SHUFFLED_CONV:
     case OP_CONV_INTEGER:
     case OP_QLINEAR_CONV:
     case OP_MAX_POOL:
@@ -45,6 +46,7 @@ bool band_is_window(op_code code) {
 const ir_value *band_window_weights(const ir_node *node) {
     switch (node->code) {
     case OP_CONV:
+    case OP_SHUFFLED_CONV:
     case OP_CONV_INTEGER:
         return ir_input(node, 1);
     case OP_QLINEAR_CONV:
@@ -290,7 +292,7 @@ band_reading band_node_reading(const ir_node *node, uint32_t index) {
     const ir_value *input = ir_input(node, index);
     if (!input) return BAND_READS_NOTHING;
     /* A residual that the kernel adds is read where it is added. */
-    if (node->code == OP_CONV && index == 3) return BAND_READS_ROWS;
+    if ((node->code == OP_CONV || node->code == OP_SHUFFLED_CONV) && index == 3) return BAND_READS_ROWS;
     if (band_is_window(node->code)) return index == 0 ? BAND_READS_ROWS : BAND_READS_ALL;
     if (reads_first_only(node->code)) return index == 0 ? BAND_READS_ROWS : BAND_READS_ALL;
     if (node->code == OP_MATMUL && index == 1) return BAND_READS_ALL;
@@ -380,7 +382,9 @@ static bool window_fits(const ir_node *node, base_arena *arena) {
 bool band_node_supported(const ir_node *node, base_arena *arena) {
     if (node->graph_count || !node->output_count || !node->outputs[0] || !code_supported(node)) return false;
     if (!has_rows(&node->outputs[0]->type) || band_node_rows(node) <= 0) return false;
-    if ((node->code == OP_CONV || node->code == OP_CONV_TRANSPOSE) && !has_many_points(node)) return false;
+    if ((node->code == OP_CONV || node->code == OP_SHUFFLED_CONV || node->code == OP_CONV_TRANSPOSE) &&
+        !has_many_points(node))
+        return false;
     const op_schema *schema = op_schema_of(node->code);
     if (schema->flags & (OP_FLAG_EFFECT | OP_FLAG_DYNAMIC | OP_FLAG_LISTS)) return false;
     if ((schema->flags & OP_FLAG_CHECKED) && node->code != OP_GATHER) return false;

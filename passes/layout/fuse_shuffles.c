@@ -6,10 +6,10 @@
  *  => %y = ouro.ShuffledConv(%x, %w) {group = 240, shuffle = 4, ...}
  *
  * ShuffleNets do so between two convolutions of groups, in each of their blocks. The copy goes, and so does its memory. Gathers of channels
- * in such an order likewise (passes/bands/shuffles.c). Only where such convolutions alone read what is shuffled, and only where the
- * kernel of row-major images runs them.
+ * in such an order likewise. Only where such convolutions alone read what is shuffled, and only where the kernel of row-major images runs
+ * them. Bands are made of such a convolution as of any other, and gather other shuffles (passes/bands/shuffles.c).
  *
- * Needs: types, layouts; no dead nodes; bands, which know shuffles, are made. Breaks: nothing. Guarantees: values stay what they were, bit
+ * Needs: types, layouts; no dead nodes. Breaks: nothing. Guarantees: values stay what they were, bit
  * by bit.
  */
 #include "passes/layout/layout.h"

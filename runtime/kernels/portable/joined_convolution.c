@@ -13,7 +13,7 @@
 
 typedef struct joined_convolution {
     rt_stencil stencil;
-    int64_t channels;
+    int64_t channels, shuffle; /* shuffle: that of ShuffledConv; 1: channels are in order */
     int64_t from[2], rows[2]; /* of each input: the first row, and how many */
     bool bias;
     float low, high;
@@ -24,7 +24,7 @@ typedef struct joined_job {
     rt_stencil_channels all;
 } joined_job;
 
-/* `conv` is a Conv, or what op_joined_read makes of a JoinedConv. */
+/* `conv` is a Conv or a ShuffledConv, or what op_joined_read makes of a JoinedConv. */
 static bool read_convolution(const op_call *conv, joined_convolution *s) {
     if (conv->input_count < 2) return false;
     const op_type *image = &conv->inputs[0].type, *weights = &conv->inputs[1].type;
@@ -38,7 +38,10 @@ static bool read_convolution(const op_call *conv, joined_convolution *s) {
         weights->shape.dims[1] != 1 || op_attribute_integer(&conv->attributes, "group", 1) != channels ||
         op_window_read(conv, weights->shape.dims + 2, &window, NULL) != BASE_OK)
         return false;
-    *s = (joined_convolution){.channels = channels, .bias = op_input_present(conv, 2)};
+    *s = (joined_convolution){.channels = channels,
+                              .shuffle = op_attribute_integer(&conv->attributes, "shuffle", 1),
+                              .bias = op_input_present(conv, 2)};
+    if (s->shuffle < 1 || channels % s->shuffle != 0) return false;
     for (int i = 0; i < 2; i++) {
         s->stencil.input[i] = window.input[i];
         s->stencil.output[i] = window.output[i];
@@ -54,7 +57,8 @@ static bool read_convolution(const op_call *conv, joined_convolution *s) {
 
 bool rt_joined_convolution_stands_for(const op_call *conv) {
     joined_convolution s;
-    return conv->code == OP_CONV && !op_input_present(conv, 3) && read_convolution(conv, &s);
+    return (conv->code == OP_CONV || conv->code == OP_SHUFFLED_CONV) && !op_input_present(conv, 3) &&
+           read_convolution(conv, &s);
 }
 
 static bool read_joined(const op_call *call, joined_convolution *s, base_report *report) {
@@ -76,6 +80,11 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     return rt_accepts_row_major(call) && read_joined(call, &s, NULL);
 }
 
+/* The channel of the image that the convolution sees as this one. */
+static int64_t seen_channel(const joined_convolution *s, int64_t channel) {
+    return channel % s->shuffle * (s->channels / s->shuffle) + channel / s->shuffle;
+}
+
 /* One sum, as stencil_rows.c makes it. */
 static float sum_at(const joined_convolution *s, const rt_stencil_channels *all, int64_t channel, int64_t row,
                     int64_t column) {
@@ -87,7 +96,8 @@ static float sum_at(const joined_convolution *s, const rt_stencil_channels *all,
         if (y < 0 || y >= of->input[0]) continue;
         const int second = y >= s->rows[0];
         const rt_stencil_piece *piece = &all->pieces[second];
-        const float *line = piece->x + channel * piece->step + (y - second * s->rows[0]) * of->input[1];
+        const float *line =
+            piece->x + seen_channel(s, channel) * piece->step + (y - second * s->rows[0]) * of->input[1];
         for (int64_t j = 0; j < of->kernel[1]; j++) {
             const int64_t x = column * of->stride[1] - of->before[1] + j;
             sum = fmaf(x >= 0 && x < of->input[1] ? line[x] : 0, weights[i * of->kernel[1] + j], sum);
@@ -110,7 +120,10 @@ static void run_member(void *context, int member, int members) {
     }
     own.count = end - first;
     for (int i = 0; i < 2; i++)
-        if (own.pieces[i].x) own.pieces[i].x += first * own.pieces[i].step;
+        if (own.pieces[i].x) own.pieces[i].x += seen_channel(s, first) * own.pieces[i].step;
+    own.shuffle = s->shuffle;
+    own.each = s->channels / s->shuffle;
+    own.place = first % s->shuffle;
     own.weights += first * s->stencil.kernel[0] * s->stencil.kernel[1];
     if (own.bias) own.bias += first;
     own.y += first * size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_joined.c: JoinedConv and JoinedMaxPool give the bits of Conv and MaxPool of the rows put side by side: random windows, strides and
- * padding, rows from the midst of either tensor, or of one alone; with vectors and without, on any number of threads; what is refused. */
+/* test_joined.c: JoinedConv and JoinedMaxPool give the bits of Conv and MaxPool of the rows put side by side: random windows, strides,
+ * shuffles and padding, rows from the midst of either tensor, or of one alone; with vectors and without, on any number of threads; what is refused. */
 #include "runtime/kernels/portable/joined.h"
 #include "tests/support/application.h"
 #include <math.h>
@@ -42,7 +42,10 @@ static void set_window(application *app, bool pool, const int64_t *kernel, const
 static void draw(drawn *d, bool pool, uint64_t *seed) {
     static const char *const activations[] = {"", "Relu", "Clip"};
     const int64_t block = random_range(seed, 0, 1) ? 16 : 8;
-    const int64_t channels = pool ? block * random_range(seed, 1, 3) : random_range(seed, 2, 9);
+    const int64_t shuffle = pool || random_range(seed, 0, 1) ? 1 : random_range(seed, 2, 4);
+    const int64_t channels = pool          ? block * random_range(seed, 1, 3)
+                             : shuffle > 1 ? shuffle * random_range(seed, 1, 4)
+                                           : random_range(seed, 2, 9);
     int64_t kernel[2], strides[2], dilations[2] = {1, 1}, pads[4];
     kernel[0] = kernel[1] = pool ? random_range(seed, 2, 3) : 3 + 2 * random_range(seed, 0, 2);
     strides[0] = strides[1] = random_range(seed, 1, 2);
@@ -61,7 +64,7 @@ static void draw(drawn *d, bool pool, uint64_t *seed) {
                   more = random_range(seed, 0, 2);
     const char *activation = activations[random_range(seed, 0, 2)];
     const bool bias = random_range(seed, 0, 1);
-    application_init(&d->whole, pool ? OP_MAX_POOL : OP_CONV);
+    application_init(&d->whole, pool ? OP_MAX_POOL : shuffle > 1 ? OP_SHUFFLED_CONV : OP_CONV);
     application_init(&d->joined, pool ? OP_JOINED_MAX_POOL : OP_JOINED_CONV);
     application_random(&d->whole, OP_FLOAT, 4, DIMS(1, channels, height, width), seed);
     if (random_range(seed, 0, 5) == 0)
@@ -84,6 +87,8 @@ static void draw(drawn *d, bool pool, uint64_t *seed) {
     }
     set_window(&d->whole, pool, kernel, strides, dilations, pads, channels, activation);
     set_window(&d->joined, pool, kernel, strides, dilations, pads, channels, activation);
+    if (shuffle > 1) application_integer(&d->whole, "shuffle", shuffle);
+    if (shuffle > 1) application_integer(&d->joined, "shuffle", shuffle);
     application_integers(&d->joined, "rows", 4,
                          DIMS(above, above + first, first < height ? between : 0,
                               first < height ? between + height - first : 0));
