@@ -111,6 +111,8 @@ typedef struct import_state {
     const import_graphs *graphs;
     ir_module *module;
     base_report refused; /* what is wrong with the first node whose types do not fit: others may fail for want of them */
+    /* Graphs that are being read with ranks that are guessed, and may be read again; and how often that was so. */
+    unsigned guesses, wrong_guesses;
     int64_t newer; /* the opset of the model, where it is newer than the newest known; else 0 */
 } import_state;
 

@@ -304,10 +304,10 @@ ir_value *import_constant_real(const import_node *n, op_dtype dtype, double valu
 base_status import_constant_tensor(import_state *importer, const import_frame *frame,
                                    Onnx__TensorProto *dense, Onnx__SparseTensorProto *sparse,
                                    const char *name, ir_value **value) {
-    /* The body of a function may come again: its tensors stay as they are, and become one constant each. */
-    bool keep = frame->function != NULL;
+    /* The body of a function may come again, and so may that of a loop (control.c): its tensors become one constant each. */
+    bool keep = frame->function != NULL, again = keep || importer->guesses || importer->wrong_guesses;
     char *key = NULL;
-    if (keep) {
+    if (again) {
         key = base_arena_format(&importer->arena, "%p", dense ? (void *)dense : (void *)sparse);
         if (!key) return base_fail_memory(importer->report);
         *value = base_map_get(&importer->shared, key);
@@ -321,7 +321,7 @@ base_status import_constant_tensor(import_state *importer, const import_frame *f
     if (status != BASE_OK) return status;
     import_block_detach(&importer->blocks, tensor.data);
     *value = ir_constant_new(importer->module, name, &tensor, import_block_release, tensor.data);
-    if (!*value || (keep && !base_map_put(&importer->shared, key, *value)))
+    if (!*value || (again && !base_map_put(&importer->shared, key, *value)))
         return base_fail_memory(importer->report);
     return BASE_OK;
 }

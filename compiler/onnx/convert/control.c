@@ -42,16 +42,30 @@ static base_status wrap_optionals(const import_node *n, ir_graph *body, uint32_t
     return BASE_OK;
 }
 
-/* The outputs of a control node, whose types are those of results of its graph, as far as known. Those that are
- * `wrapped` (NULL: none) are taken out of their optionals. */
+/* A shape of which only the rank is known; -1: nothing. */
+static op_shape shape_of_rank(int32_t rank) {
+    op_shape shape = {.rank = rank >= 0 && rank <= OP_MAX_RANK ? rank : -1};
+    for (int32_t i = 0; i < shape.rank; i++) shape.dims[i] = OP_DIM_UNKNOWN;
+    return shape;
+}
+
+/* The rank that two values have, -1 where they differ or one of them is not known. */
+static int32_t common_rank(const ir_value *a, const ir_value *b) {
+    int32_t rank = import_rank_of(a);
+    return rank == import_rank_of(b) ? rank : -1;
+}
+
+/* The outputs of a control node, whose types are those of results of its graph, as far as known, and whose ranks are `ranks` (NULL: not known):
+ * what comes after it may have to know them. Those that are `wrapped` (NULL: none) are taken out of their optionals. */
 static base_status finish_control(import_node *n, ir_node *node, const ir_graph *graph, uint32_t first_result,
-                                  uint32_t count, const bool *wrapped) {
+                                  uint32_t count, const bool *wrapped, const int32_t *ranks) {
     for (uint32_t i = 0; i < count; i++) {
         if (!import_output_named(n, i)) {
             if (!ir_node_add_absent_output(node)) return import_memory(n);
             continue;
         }
         op_type type = loose_type(graph->results[first_result + i]->value);
+        if (type.kind == OP_KIND_TENSOR) type.shape = shape_of_rank(ranks ? ranks[i] : -1);
         ir_value *value = ir_node_add_output(node, n->proto->output[i], &type);
         if (!value) return import_memory(n);
         if (wrapped && wrapped[i]) value = import_make(n, OP_OPTIONAL_GET_ELEMENT, NONE, 1, &value);
@@ -121,10 +135,14 @@ base_status import_convert_if(import_node *n) {
                          "%u outputs, then_branch has %u and else_branch %u: these must agree",
                          n->output_count, count, branches[1]->result_count);
     }
+    int32_t *ranks = BASE_ARRAY(&n->importer->arena, int32_t, count);
+    if (!ranks) return import_memory(n);
     for (uint32_t i = 0; i < count && status == BASE_OK; i++) {
-        status = check_same(n, branches[0]->results[i]->value, branches[1]->results[i]->value, "output", i);
+        const ir_value *first = branches[0]->results[i]->value, *second = branches[1]->results[i]->value;
+        status = check_same(n, first, second, "output", i);
+        ranks[i] = common_rank(first, second);
     }
-    return status == BASE_OK ? finish_control(n, node, branches[0], 0, count, NULL) : status;
+    return status == BASE_OK ? finish_control(n, node, branches[0], 0, count, NULL, ranks) : status;
 }
 
 static base_status check_carried(const import_node *n, const ir_graph *body, uint32_t carried) {
@@ -133,6 +151,87 @@ static base_status check_carried(const import_node *n, const ir_graph *body, uin
         status = check_same(n, body->parameters[2 + i], body->results[1 + i]->value, "carried value", i);
     }
     return status;
+}
+
+/* The ranks of what a loop gives, as far as they follow from those of its body: carried values have the rank that they begin with,
+ * if each iteration keeps it; slices are stacked along one more axis. Where a value begins with another rank than the body declares, nothing
+ * of the body holds. NULL: no memory. */
+static int32_t *loop_ranks(const import_node *n, const ir_node *node, const ir_graph *body,
+                           uint32_t carried) {
+    const uint32_t count = body->result_count - 1;
+    int32_t *ranks = BASE_ARRAY(&n->importer->arena, int32_t, count);
+    bool holds = true;
+    for (uint32_t i = 0; ranks && i < carried; i++) {
+        const ir_value *initial = ir_input(node, 2 + i), *parameter = body->parameters[2 + i];
+        ranks[i] = common_rank(parameter, body->results[1 + i]->value);
+        if (import_rank_of(initial) >= 0 && import_rank_of(parameter) >= 0 &&
+            import_rank_of(initial) != import_rank_of(parameter))
+            holds = false;
+    }
+    for (uint32_t i = carried; ranks && i < count; i++) {
+        const int32_t rank = import_rank_of(body->results[1 + i]->value);
+        ranks[i] = rank < 0 ? -1 : rank + 1;
+    }
+    for (uint32_t i = 0; ranks && !holds && i < count; i++) ranks[i] = -1;
+    return ranks;
+}
+
+/* Carried values of which the body declares no rank mostly keep the one that they begin with, and converters of the body's nodes may have
+ * to know it: the types of parameters with these ranks guessed, and `guessed` set. Returns whether there is one. */
+static bool guess_ranks(const import_node *n, uint32_t first, uint32_t count, ir_value *const *initial,
+                        op_type *types, bool *guessed) {
+    enum { FAILURES = 8 }; /* bodies within each other are read twice each where guesses fail */
+    const Onnx__GraphProto *body = import_attribute(n, "body")->g;
+    base_report *report = n->importer->report, ignored = {0};
+    bool any = false;
+    n->importer->report = &ignored;
+    for (uint32_t i = first; i < count && i < body->n_input && n->importer->wrong_guesses < FAILURES; i++) {
+        op_type declared;
+        const int32_t rank = initial[i] ? import_rank_of(initial[i]) : -1;
+        if (rank < 0 || types[i].kind != OP_KIND_TENSOR || types[i].shape.rank >= 0 ||
+            import_type(n->importer, body->input[i], false, &declared) != BASE_OK || declared.shape.rank >= 0)
+            continue;
+        types[i].shape = shape_of_rank(rank);
+        any = guessed[i] = true;
+    }
+    n->importer->report = report;
+    return any;
+}
+
+/* The node of a loop with its body. What is guessed of carried values, of which the first is input `first` of the body and parameter 2 of
+ * its graph, must come out of the body again; else all of it is made once more without guesses. */
+static base_status make_loop(import_node *n, op_attributes attributes, uint32_t input_count,
+                             ir_value *const *inputs, bool as_loop, uint32_t type_count, op_type *types,
+                             uint32_t first, uint32_t carried, ir_node **node, ir_graph **body) {
+    import_state *importer = n->importer;
+    bool *guessed = BASE_ARRAY(&importer->arena, bool, type_count);
+    if (!guessed) return import_memory(n);
+    ir_value *const *initial = as_loop ? inputs + 2 : inputs;
+    if (guess_ranks(n, first, first + carried, initial, types, guessed)) {
+        base_report *report = importer->report, ignored = {0}, refused = importer->refused;
+        *node = import_begin(n, OP_LOOP, attributes, input_count, inputs);
+        if (!*node) return import_memory(n);
+        importer->report = &ignored;
+        importer->guesses++;
+        base_status status = importer->graphs->sub_graph(n, *node, "body", as_loop, type_count, types, body);
+        importer->guesses--;
+        importer->report = report;
+        import_context(importer, n->scope->path, n->proto);
+        if (status == BASE_SYSTEM_ERROR) return import_memory(n);
+        bool right = status == BASE_OK && (*body)->result_count > carried;
+        for (uint32_t i = 0; right && i < carried; i++)
+            right = !guessed[first + i] ||
+                    import_rank_of((*body)->results[1 + i]->value) == types[first + i].shape.rank;
+        if (right) return BASE_OK;
+        ir_node_remove(*node);
+        importer->refused = refused;
+        importer->wrong_guesses++;
+        for (uint32_t i = 0; i < type_count; i++)
+            if (guessed[i]) types[i].shape.rank = -1;
+    }
+    *node = import_begin(n, OP_LOOP, attributes, input_count, inputs);
+    if (!*node) return import_memory(n);
+    return importer->graphs->sub_graph(n, *node, "body", as_loop, type_count, types, body);
 }
 
 base_status import_convert_loop(import_node *n) {
@@ -153,10 +252,9 @@ base_status import_convert_loop(import_node *n) {
     base_status status = check_single(n, inputs[0], OP_INT64, "trip count");
     if (status == BASE_OK) status = check_single(n, inputs[1], OP_BOOL, "condition");
     if (status != BASE_OK) return status;
-    ir_node *node = import_begin(n, OP_LOOP, NONE, given, inputs);
-    if (!node) return import_memory(n);
+    ir_node *node;
     ir_graph *body;
-    status = n->importer->graphs->sub_graph(n, node, "body", false, given, types, &body);
+    status = make_loop(n, NONE, given, inputs, false, given, types, 2, carried, &node, &body);
     if (status != BASE_OK) return status;
     if (body->result_count < 1 + carried || n->output_count > body->result_count - 1) {
         return base_fail(
@@ -176,7 +274,9 @@ base_status import_convert_loop(import_node *n) {
         return import_memory(n);
     }
     status = declare_slices(n, node, carried, outputs - carried, 1);
-    return status == BASE_OK ? finish_control(n, node, body, 1, outputs, wrapped) : status;
+    const int32_t *ranks = status == BASE_OK ? loop_ranks(n, node, body, carried) : NULL;
+    if (status == BASE_OK && !ranks) return import_memory(n);
+    return status == BASE_OK ? finish_control(n, node, body, 1, outputs, wrapped, ranks) : status;
 }
 
 /* ---- Scan ---------------------------------------------------------------------------------------------- */
@@ -242,10 +342,10 @@ base_status import_convert_scan(import_node *n) {
         types[i] =
             i < carried ? loose_type(n->inputs[i]) : slice_type(n->inputs[i], axes ? axes[i - carried] : 0);
     }
-    ir_node *node = import_begin(n, OP_LOOP, attributes, n->input_count + 2, inputs);
-    if (!node) return import_memory(n);
+    ir_node *node;
     ir_graph *body;
-    status = n->importer->graphs->sub_graph(n, node, "body", true, n->input_count, types, &body);
+    status = make_loop(n, attributes, n->input_count + 2, inputs, true, n->input_count, types, 0, carried,
+                       &node, &body);
     if (status != BASE_OK) return status;
     if (body->result_count < 1 + carried || n->output_count > body->result_count - 1) {
         return base_fail(
@@ -269,7 +369,9 @@ base_status import_convert_scan(import_node *n) {
     }
     node->attributes = attributes;
     status = declare_slices(n, node, carried, stacked, 0);
-    return status == BASE_OK ? finish_control(n, node, body, 1, outputs, NULL) : status;
+    const int32_t *ranks = status == BASE_OK ? loop_ranks(n, node, body, carried) : NULL;
+    if (status == BASE_OK && !ranks) return import_memory(n);
+    return status == BASE_OK ? finish_control(n, node, body, 1, outputs, NULL, ranks) : status;
 }
 
 /* The first elements of the outermost axis, up to `end`. */
@@ -396,5 +498,5 @@ base_status import_convert_scan_batched(import_node *n) {
         if (value && lengths && i >= carried) value = fill_up(&within, value, longest);
         if (!value || !ir_graph_add_result(each, value)) return import_memory(n);
     }
-    return finish_control(n, batch, each, 1, outputs, NULL);
+    return finish_control(n, batch, each, 1, outputs, NULL, NULL);
 }

@@ -113,6 +113,43 @@ static onnx *make_scan(void) {
     return o;
 }
 
+/* A body that declares no shapes, as scripted modules are exported, with a node whose converter has to know the rank; another after the
+ * loop, of what an If gives. `grows`: each iteration adds an axis, so that what is guessed at first is wrong. */
+static onnx *make_ranked_loop(bool grows) {
+    onnx *o = onnx_new(17);
+    onnx_input(o, o->graph, "x", 1, "2,3");
+    onnx_input(o, o->graph, "c", 9, "");
+    onnx_integers(o, o->graph, "trips", -1, (int64_t[]){2});
+    onnx_floats(o, o->graph, "scale", 3, (float[]){1, 2, 3});
+    onnx_integers(o, o->graph, "axis", 1, (int64_t[]){0});
+    Onnx__GraphProto *body = onnx_graph(o, "body"), *yes = onnx_graph(o, "yes"), *no = onnx_graph(o, "no");
+    onnx_input(o, body, "i", 7, NULL);
+    onnx_input(o, body, "go", 9, NULL);
+    onnx_input(o, body, "s", 1, NULL);
+    onnx_floats(o, body, "by", 3, (float[]){3, 2, 1});
+    if (grows) onnx_node(o, body, "Unsqueeze", "", "s,axis", "t");
+    else onnx_node(o, body, "LayerNormalization", "", "s,scale", "t");
+    onnx_node(o, body, "Mul", "", "t,by", "u");
+    onnx_node(o, body, "Identity", "", "go", "go_on");
+    onnx_output(o, body, "go_on");
+    onnx_output(o, body, "u");
+    onnx_output(o, body, "u");
+    Onnx__NodeProto *node = onnx_node(o, o->graph, "Loop", "repeat", "trips,,x", "last,all");
+    onnx_set_graph(o, node, "body", body);
+    onnx_node(o, yes, "Neg", "", "last", "r");
+    onnx_output(o, yes, "r");
+    onnx_node(o, no, "Abs", "", "last", "r");
+    onnx_output(o, no, "r");
+    node = onnx_node(o, o->graph, "If", "choose", "c", "chosen");
+    onnx_set_graph(o, node, "then_branch", yes);
+    onnx_set_graph(o, node, "else_branch", no);
+    if (!grows) onnx_node(o, o->graph, "LayerNormalization", "", "chosen,scale", "y");
+    else onnx_node(o, o->graph, "Identity", "", "chosen", "y");
+    onnx_output(o, o->graph, "y");
+    onnx_output(o, o->graph, "all");
+    return o;
+}
+
 static void test_control(void **state) {
     (void)state;
     char *text;
@@ -121,6 +158,8 @@ static void test_control(void **state) {
     import_to(file, make_if(), "If-13, a branch captures x", true);
     import_to(file, make_loop(1), "Loop-1", true);
     import_to(file, make_loop(16), "Loop-16", true);
+    import_to(file, make_ranked_loop(false), "Loop-16, ranks that nobody declares", true);
+    import_to(file, make_ranked_loop(true), "Loop-16, ranks that change", true);
     import_to(file, make_scan(), "Scan-11 over the last axis, backwards", true);
     fclose(file);
     support_expect_golden("compiler/onnx/cases/control.ir", text);
