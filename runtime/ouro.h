@@ -125,7 +125,7 @@ typedef struct ouro_session ouro_session;
 
 /* Where a plan or a session takes its memory from, in place of the heap: all of it, but for what other libraries allocate by
  * themselves (oneDNN; OpenMP for its threads; those that decode images, match regular expressions and know letters, for
- * ImageDecoder, RegexFullMatch and StringNormalizer). Plans on portable kernels (`ouro compile --portable`) take nothing
+ * ImageDecoder, RegexFullMatch, Tokenizer and StringNormalizer). Plans on portable kernels (`ouro compile --portable`) take nothing
  * from anywhere else.
  *
  * `allocate` returns at least `bytes` bytes (never 0), aligned to OURO_ALIGNMENT, whose content does not matter; NULL: there are

@@ -39,3 +39,28 @@ base_status op_infer_regex_full_match(op_call *call, base_report *report) {
     op_output_set(call, 0, OP_BOOL, &call->inputs[0].type.shape);
     return BASE_OK;
 }
+
+/* One more axis, of as many tokens as the longest row has. */
+base_status op_infer_tokenizer(op_call *call, base_report *report) {
+    enum { SEPARATORS = 256 };
+    base_status status = op_check_input(call, 0, OP_SET(OP_STRING), report);
+    if (status != BASE_OK) return status;
+    const op_attribute *separators = op_attribute_find(&call->attributes, "separators"),
+                       *kept = op_attribute_find(&call->attributes, "tokenexp");
+    const int64_t least = op_attribute_integer(&call->attributes, "mincharnum", 1);
+    if (least < 1)
+        return base_fail(report, BASE_INVALID, "attribute \"mincharnum\" is %lld, expected at least 1",
+                         (long long)least);
+    if (!kept && (!separators || !separators->count))
+        return base_fail(report, BASE_INVALID, "attributes \"separators\" and \"tokenexp\" are absent");
+    if (separators && separators->count > SEPARATORS)
+        return base_fail_unsupported(report, "attribute \"separators\" has %zu patterns, expected at most %d",
+                                     (size_t)separators->count, (int)SEPARATORS);
+    op_shape shape = call->inputs[0].type.shape;
+    if (shape.rank >= OP_MAX_RANK)
+        return base_fail(report, BASE_INVALID, "input 0 has rank %d, expected at most %d", shape.rank,
+                         OP_MAX_RANK - 1);
+    if (shape.rank >= 0) shape.dims[shape.rank++] = OP_DIM_UNKNOWN;
+    op_output_set(call, 0, OP_STRING, &shape);
+    return BASE_OK;
+}

@@ -110,6 +110,15 @@ void application_text(application *app, const char *name, const char *value) {
     add_attribute(app, name, OP_ATTRIBUTE_STRING)->as.text = (op_string){value, strlen(value)};
 }
 
+void application_texts(application *app, const char *name, size_t count, const char *const *values) {
+    op_string *texts = BASE_ARRAY(&app->arena, op_string, count);
+    assert_non_null(texts);
+    for (size_t i = 0; i < count; i++) texts[i] = (op_string){values[i], strlen(values[i])};
+    op_attribute *attribute = add_attribute(app, name, OP_ATTRIBUTE_STRINGS);
+    attribute->count = count;
+    attribute->as.texts = texts;
+}
+
 void application_integers(application *app, const char *name, size_t count, const int64_t *values) {
     int64_t *copy = BASE_ARRAY(&app->arena, int64_t, count);
     assert_non_null(copy);

@@ -46,6 +46,7 @@ void application_absent(application *app);
 void application_integer(application *app, const char *name, int64_t value);
 void application_real(application *app, const char *name, float value);
 void application_text(application *app, const char *name, const char *value);
+void application_texts(application *app, const char *name, size_t count, const char *const *values);
 void application_integers(application *app, const char *name, size_t count, const int64_t *values);
 /* Begins a Gemm of m x k times k x n with random operands, turned round where that is said. What is added has by
  * `form` the shape [], [n], [m, 1], [m, n] or [1, n] (1 to 5), or is absent (0). */

@@ -200,6 +200,7 @@ static const support_conversion others[] = {
      "e:1:2,3,4;q:10:2,2,3,4;qr:10:2,2,3,4;k:10:2,1,3,4;kr:10:2,1,3,4", "a,b", ""},
     {"com.microsoft/Inverse", 1, "x:1:2,3,3", "y", ""},
     {"com.microsoft/DynamicTimeWarping", 1, "x:1:4,5", "y", ""},
+    {"com.microsoft/Tokenizer", 1, "x:8:3", "y", "pad_value s #;mincharnum i 1;tokenexp s [a-z]+"},
     {"com.microsoft/BifurcationDetector", 1, "s:7:5;c:7:N;i:7:1;p:7:M", "y,m",
      "min_ngram_size i 1;max_ngram_size i 2147483653"},
     {"com.microsoft/MultiHeadAttention", 1,

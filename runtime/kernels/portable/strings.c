@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* strings.c: StringConcat, StringSplit, RegexFullMatch. Texts are bytes of UTF-8, which may hold zeros. */
+/* strings.c: StringConcat, StringSplit. Texts are bytes of UTF-8, which may hold zeros. */
 #include "runtime/kernels/portable/kernels.h"
 #include <string.h>
 

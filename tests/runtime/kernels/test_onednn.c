@@ -632,17 +632,6 @@ static void test_channel_by_channel(void **state) {
 
 /* ---- recurrences --------------------------------------------------------------------------------------- */
 
-static void application_texts(application *app, const char *name, size_t count, const char *const *values) {
-    op_string *texts = BASE_ARRAY(&app->arena, op_string, count);
-    assert_non_null(texts);
-    for (size_t i = 0; i < count; i++) texts[i] = (op_string){values[i], strlen(values[i])};
-    application_integer(app, name, 0);
-    op_attribute *attribute = &app->attributes[app->call.attributes.count - 1];
-    attribute->kind = OP_ATTRIBUTE_STRINGS;
-    attribute->count = count;
-    attribute->as.texts = texts;
-}
-
 static void test_recurrent(void **state) {
     (void)state;
     static const char *const directions[] = {"forward", "reverse", "bidirectional"};

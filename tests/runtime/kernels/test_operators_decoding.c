@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_operators_decoding.c: operators on strings and on the bytes of images: StringConcat, StringSplit, RegexFullMatch, ImageDecoder, and Cast of numbers to strings, as
+/* test_operators_decoding.c: operators on strings and on the bytes of images: StringConcat, StringSplit, RegexFullMatch, Tokenizer, ImageDecoder, and Cast of numbers to strings, as
  * far as the build has their libraries; damaged images give a message, never more. */
 #include "runtime/kernels/table.h"
 #include "tests/support/application.h"
@@ -118,6 +118,65 @@ static void test_regex(void **state) {
     application_free(&app);
 }
 
+typedef struct token_case {
+    const char *separators[3], *kept;
+    int64_t least;
+    bool marks;
+    const char *texts[2];
+    size_t count; /* of a row */
+    const char *tokens[12];
+} token_case;
+
+/* What ONNX Runtime makes of the same texts. */
+static void test_tokenizer(void **state) {
+    (void)state;
+    static const token_case cases[] = {
+        {{" "}, NULL, 1, false, {"a bc  d", "e"}, 3, {"a", "bc", "d", "e", "#", "#"}},
+        {{" ", ","}, NULL, 2, false, {"ab,c de", ",,"}, 2, {"ab", "de", "#", "#"}},
+        {{" "}, NULL, 1, true, {"a b", ""}, 4, {"\x02", "a", "b", "\x03", "\x02", "\x03", "#", "#"}},
+        {{""}, NULL, 1, false, {"a\xc3\xa9", "x"}, 2, {"a", "\xc3\xa9", "x", "#"}},
+        {{" "}, NULL, 1, true, {"", ""}, 0, {0}},
+        {{"[ ,]+", "b|bc"}, NULL, 1, false, {"a, xbcx", "y"}, 3, {"a", "x", "x", "y", "#", "#"}},
+        {{NULL},
+         "[a-z0-9]+",
+         2,
+         false,
+         {"Hello, x world 42", "!"},
+         3,
+         {"ello", "world", "42", "#", "#", "#"}},
+        {{NULL}, "a|ab", 1, false, {"abaab", "b"}, 3, {"ab", "a", "ab", "#", "#", "#"}},
+        {{NULL}, "x*", 1, false, {"axxbx", ""}, 2, {"xx", "x", "#", "#"}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const token_case *c = &cases[i];
+        application app;
+        application_init(&app, OP_TOKENIZER);
+        add_texts(&app, 1, DIMS(2), c->texts);
+        application_text(&app, "pad_value", "#");
+        application_integer(&app, "mincharnum", c->least);
+        application_integer(&app, "mark", c->marks);
+        size_t count = 0;
+        while (count < 3 && c->separators[count]) count++;
+        if (count) application_texts(&app, "separators", count, c->separators);
+        if (c->kept) application_text(&app, "tokenexp", c->kept);
+        const base_status status = evaluate(&app);
+        if (status == BASE_OK) {
+            assert_int_equal(app.outputs[0].type.shape.rank, 2);
+            if (app.outputs[0].type.shape.dims[1] != (int64_t)c->count) fail_msg("case %zu", i);
+            check_texts(&app.outputs[0], 2 * c->count, c->tokens);
+        }
+        const bool absent = status != BASE_OK;
+        if (absent && !strstr(app.report.text, "no regular expressions")) fail_msg("%s", app.report.text);
+        application_free(&app);
+    }
+    application app;
+    application_init(&app, OP_TOKENIZER);
+    add_texts(&app, 1, DIMS(1), (const char *const[]){"a\xff"});
+    application_texts(&app, "separators", 1, (const char *const[]){" "});
+    assert_int_equal(evaluate(&app), BASE_INVALID);
+    assert_non_null(strstr(app.report.text, "is not UTF-8"));
+    application_free(&app);
+}
+
 /* ---- images -------------------------------------------------------------------------------------------- */
 
 static const char pnm[] = "P6 # two by one\n2 1 255\n\x01\x02\x03\xff\x00\x80";
@@ -233,6 +292,7 @@ int main(void) {
                                        cmocka_unit_test(test_concat),
                                        cmocka_unit_test(test_split),
                                        cmocka_unit_test(test_regex),
+                                       cmocka_unit_test(test_tokenizer),
                                        cmocka_unit_test(test_images),
                                        cmocka_unit_test(test_damaged_images)};
     return cmocka_run_group_tests(tests, NULL, NULL);
