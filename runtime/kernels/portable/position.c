@@ -247,13 +247,8 @@ typedef struct cumulation {
 /* y[c * y_row + r] = x[r * x_row + c], of elements of four or eight bytes. */
 static void turn(const void *x, int64_t x_row, int64_t rows, int64_t columns, void *y, int64_t y_row,
                  size_t size) {
-    if (size == sizeof(uint32_t)) {
-        rt_turn_words(x, x_row, rows, columns, y, y_row);
-        return;
-    }
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < columns; c++)
-            ((uint64_t *)y)[c * y_row + r] = ((const uint64_t *)x)[r * x_row + c];
+    if (size == sizeof(uint32_t)) rt_turn_words(x, x_row, rows, columns, y, y_row);
+    else rt_turn_longs(x, x_row, rows, columns, y, y_row);
 }
 
 /* `extent` rows of `count` columns, at a distance of `step`: the sums go on from `sums`, four rows at a time. */
