@@ -127,11 +127,30 @@ static int64_t source(const pad_plan *plan, pad_mode mode, int32_t axis, int64_t
 /* A few elements: rows have short margins. */
 static inline void fill(char *to, int64_t count, size_t size, const void *value) {
     enum { FEW = 4 };
-    if (count > FEW || size != 4) {
+    if (count > FEW || (size != 4 && size != 8)) {
         if (count > 0) rt_fill(to, count, size, value);
-        return;
+    } else if (size == 4) {
+        for (int64_t i = 0; i < count; i++) memcpy(to + 4 * i, value, 4);
+    } else {
+        for (int64_t i = 0; i < count; i++) memcpy(to + 8 * i, value, 8);
     }
-    for (int64_t i = 0; i < count; i++) memcpy(to + 4 * i, value, 4);
+}
+
+/* Elements at `from` and before it, one after another. */
+static inline void turn_round(char *to, int64_t count, size_t size, const char *from) {
+#define TURN_ROUND(bytes)                                                                                    \
+    case bytes:                                                                                              \
+        for (int64_t i = 0; i < count; i++) memcpy(to + (bytes)*i, from - (bytes)*i, bytes);                 \
+        break;
+    switch (size) {
+        TURN_ROUND(1)
+        TURN_ROUND(2)
+        TURN_ROUND(4)
+        TURN_ROUND(8)
+    default:
+        for (int64_t i = 0; i < count; i++) memcpy(to + size * (size_t)i, from - (int64_t)size * i, size);
+    }
+#undef TURN_ROUND
 }
 
 /* Places [begin, end) of a row that goes on where it began: pieces of it, one after another. */
@@ -187,12 +206,11 @@ static void pad_rows(void *user, int64_t begin, int64_t end) {
         } else if (mode == PAD_WRAP) {
             wrap(plan, to, from, 0, before, size);
             wrap(plan, to, from, before + left, width, size);
-        } else {
-            for (int64_t i = 0; i < before + after; i++) {
-                const int64_t place = i < before ? i : left + i;
-                fill(to + (size_t)place * size, 1, size,
-                     from + (size_t)source(plan, mode, last, place) * size);
-            }
+        } else if (mode == PAD_REFLECT) {
+            if (before) turn_round(to, before, size, from + (size_t)source(plan, mode, last, 0) * size);
+            if (after)
+                turn_round(to + (size_t)(before + left) * size, after, size,
+                           from + (size_t)source(plan, mode, last, before + left) * size);
         }
     }
 }
