@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* top_k.c: the k largest or smallest along an axis, in order; of equal elements the one with the lower index comes
- * first. NaN is larger than every number. A heap of k (value, index) pairs is kept in the scratch of each thread; threads share the rows. Rows of
+ * first. NaN is larger than every number. A heap of k (key, index) pairs is kept in the scratch of each thread, and sorted in the end; threads share the rows. Rows of
  * floats, and of halves and near integers that become floats, are looked at as integers that compare as they do: the extremes of some lanes say what most elements are not better than, which are passed over many
  * at a time; of the others up to 2 k are kept, and the best of them chosen. The first few of many lines are found in lanes (top_lanes.h).
  */
@@ -18,79 +18,120 @@ typedef struct top_state {
     bool largest;
 } top_state;
 
-/* Every number type is compared as one of these. */
+/* An element of any number type: `key` is larger the earlier it comes in the result, and of equal ones the one with the lower index comes first. */
 typedef struct candidate {
-    union {
-        double real;
-        int64_t integer;
-        uint64_t natural;
-    } value;
+    uint64_t key;
     int64_t index;
 } candidate;
 
-static bool is_natural(op_dtype dtype) {
-    return dtype == OP_UINT64 || dtype == OP_UINT32 || dtype == OP_UINT16;
+/* Of a double, which every real is: NaN is larger than every number, both zeros are equal. */
+static inline uint64_t key_of_real(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits << 1) == 0 ? 0 : bits;
+    bits ^= bits >> 63 ? UINT64_MAX : (uint64_t)1 << 63;
+    return x != x ? UINT64_MAX : bits;
 }
 
-static bool is_integer(op_dtype dtype) {
-    return dtype == OP_INT64 || dtype == OP_INT32 || dtype == OP_INT16;
-}
-
-static candidate load(op_dtype dtype, const void *data, int64_t at, int64_t index) {
-    candidate c = {.index = index};
-    switch (dtype) {
+static inline candidate load(const top_state *state, const void *data, int64_t at, int64_t index) {
+    const uint64_t sign = (uint64_t)1 << 63;
+    uint64_t key;
+    switch (state->dtype) {
     case OP_INT64:
-        c.value.integer = ((const int64_t *)data)[at];
+        key = (uint64_t)((const int64_t *)data)[at] ^ sign;
         break;
     case OP_INT32:
-        c.value.integer = ((const int32_t *)data)[at];
+        key = (uint64_t)(int64_t)((const int32_t *)data)[at] ^ sign;
         break;
     case OP_INT16:
-        c.value.integer = ((const int16_t *)data)[at];
+        key = (uint64_t)(int64_t)((const int16_t *)data)[at] ^ sign;
         break;
     case OP_UINT64:
-        c.value.natural = ((const uint64_t *)data)[at];
+        key = ((const uint64_t *)data)[at];
         break;
     case OP_UINT32:
-        c.value.natural = ((const uint32_t *)data)[at];
+        key = ((const uint32_t *)data)[at];
         break;
     case OP_UINT16:
-        c.value.natural = ((const uint16_t *)data)[at];
+        key = ((const uint16_t *)data)[at];
+        break;
+    case OP_DOUBLE:
+        key = key_of_real(((const double *)data)[at]);
         break;
     default:
-        c.value.real = rt_element_load(dtype, data, at);
+        key = key_of_real(rt_element_load(state->dtype, data, at));
     }
-    return c;
+    return (candidate){state->largest ? key : ~key, index};
 }
 
-static int compare_values(op_dtype dtype, const candidate *a, const candidate *b) {
-    if (is_integer(dtype))
-        return a->value.integer < b->value.integer ? -1 : a->value.integer > b->value.integer;
-    if (is_natural(dtype))
-        return a->value.natural < b->value.natural ? -1 : a->value.natural > b->value.natural;
-    bool a_nan = isnan(a->value.real), b_nan = isnan(b->value.real);
-    if (a_nan || b_nan) return (int)a_nan - (int)b_nan;
-    return a->value.real < b->value.real ? -1 : a->value.real > b->value.real;
-}
+/* Candidates lie as keys and as indices: words of eight bytes are read again sooner than pairs of them. */
+typedef struct candidates {
+    uint64_t *keys;
+    int64_t *indices;
+} candidates;
 
 /* a comes before b in the result. */
-static bool precedes(const top_state *state, const candidate *a, const candidate *b) {
-    int order = compare_values(state->dtype, a, b);
-    if (order == 0) return a->index < b->index;
-    return state->largest ? order > 0 : order < 0;
+static inline bool precedes(candidate a, candidate b) {
+    return (a.key > b.key) | ((a.key == b.key) & (a.index < b.index));
+}
+
+static inline candidate candidate_at(candidates of, int64_t i) {
+    return (candidate){of.keys[i], of.indices[i]};
+}
+
+static inline void place(candidates of, int64_t i, candidate c) {
+    of.keys[i] = c.key;
+    of.indices[i] = c.index;
 }
 
 /* The heap's root is what comes last. */
-static void sink(const top_state *state, candidate *heap, int64_t count, int64_t at) {
+static void sink(candidates heap, int64_t count, int64_t at) {
+    const candidate sunk = candidate_at(heap, at);
     for (;;) {
         int64_t child = 2 * at + 1;
-        if (child >= count) return;
-        if (child + 1 < count && precedes(state, &heap[child], &heap[child + 1])) child++;
-        if (!precedes(state, &heap[at], &heap[child])) return;
-        candidate kept = heap[at];
-        heap[at] = heap[child];
-        heap[child] = kept;
+        if (child >= count) break;
+        if (child + 1 < count && precedes(candidate_at(heap, child), candidate_at(heap, child + 1))) child++;
+        const candidate below = candidate_at(heap, child);
+        if (!precedes(sunk, below)) break;
+        place(heap, at, below);
         at = child;
+    }
+    place(heap, at, sunk);
+}
+
+/* Puts candidates in their order. No branch of what parts them depends on a key. */
+static void sort_candidates(candidates of, int64_t count, uint32_t *random) {
+    enum { SHORT = 16 };
+    while (count > SHORT) {
+        *random = *random * 1664525u + 1013904223u;
+        const int64_t drawn = (int64_t)((uint64_t)*random * (uint64_t)count >> 32);
+        const candidate pivot = candidate_at(of, drawn);
+        int64_t front = 0;
+        place(of, drawn, candidate_at(of, count - 1));
+        for (int64_t i = 0; i < count - 1; i++) {
+            const candidate c = candidate_at(of, i);
+            place(of, i, candidate_at(of, front));
+            place(of, front, c);
+            front += precedes(c, pivot);
+        }
+        place(of, count - 1, candidate_at(of, front));
+        place(of, front, pivot);
+        const int64_t after = count - front - 1;
+        const candidates rest = {of.keys + front + 1, of.indices + front + 1};
+        if (front < after) {
+            sort_candidates(of, front, random);
+            of = rest;
+            count = after;
+        } else {
+            sort_candidates(rest, after, random);
+            count = front;
+        }
+    }
+    for (int64_t i = 1; i < count; i++) {
+        const candidate c = candidate_at(of, i);
+        int64_t to = i;
+        for (; to > 0 && precedes(c, candidate_at(of, to - 1)); to--) place(of, to, candidate_at(of, to - 1));
+        place(of, to, c);
     }
 }
 
@@ -357,28 +398,23 @@ static bool top_of_row(const top_job *job, const top_line *line, void *scratch) 
     return true;
 }
 
-/* A line of any numbers. */
-static void top_by_heap(const top_job *job, const top_line *line, candidate *heap) {
+/* A line of any numbers, with memory for k candidates. */
+static void top_by_heap(const top_job *job, const top_line *line, void *scratch) {
     const top_state *state = job->state;
     const int64_t k = state->k;
-    for (int64_t e = 0; e < state->extent; e++) {
-        const candidate c = load(state->dtype, job->from, line->from + e * state->inner, e);
-        if (e < k) {
-            heap[e] = c;
-            if (e == k - 1)
-                for (int64_t at = k / 2; at-- > 0;) sink(state, heap, k, at);
-        } else if (precedes(state, &c, &heap[0])) {
-            heap[0] = c;
-            sink(state, heap, k, 0);
-        }
+    const candidates heap = {scratch, (int64_t *)scratch + k};
+    uint32_t random = 1;
+    for (int64_t e = 0; e < k; e++) place(heap, e, load(state, job->from, line->from + e * state->inner, e));
+    if (k < state->extent)
+        for (int64_t at = k / 2; at-- > 0;) sink(heap, k, at);
+    for (int64_t e = k; e < state->extent; e++) {
+        const candidate c = load(state, job->from, line->from + e * state->inner, e);
+        if (!precedes(c, candidate_at(heap, 0))) continue;
+        place(heap, 0, c);
+        sink(heap, k, 0);
     }
-    for (int64_t count = k; count > 1;) { /* the last goes to the end, and so on */
-        const candidate last = heap[0];
-        heap[0] = heap[--count];
-        heap[count] = last;
-        sink(state, heap, count, 0);
-    }
-    for (int64_t e = 0; e < k; e++) put(job, line, e, heap[e].index);
+    sort_candidates(heap, k, &random);
+    for (int64_t e = 0; e < k; e++) put(job, line, e, heap.indices[e]);
 }
 
 /* Several lines at once, where there are so many that lie side by side, or short ones one after another: of long ones, and of others than the
@@ -410,8 +446,7 @@ static int64_t top_of_lanes(const top_job *job, int64_t begin, int64_t end, char
     rt_top_lanes(&lines, job->from + (size_t)line_of(state, begin).from * state->size, count, places);
     for (int64_t l = 0; l < count; l++) {
         const top_line line = line_of(state, begin + l);
-        if (places[(state->k - 1) * RT_TOP_LANES + l] < 0)
-            top_by_heap(job, &line, (candidate *)(void *)scratch);
+        if (places[(state->k - 1) * RT_TOP_LANES + l] < 0) top_by_heap(job, &line, scratch);
         else
             for (int64_t e = 0; e < state->k; e++) put(job, &line, e, places[e * RT_TOP_LANES + l]);
     }
@@ -432,8 +467,7 @@ static void run_member(void *user, int member, int members) {
     }
     for (int64_t i = begin; i < end; i++) {
         const top_line line = line_of(state, i);
-        if (!in_rows || !top_of_row(job, &line, scratch))
-            top_by_heap(job, &line, (candidate *)(void *)scratch);
+        if (!in_rows || !top_of_row(job, &line, scratch)) top_by_heap(job, &line, scratch);
     }
 }
 

@@ -543,6 +543,45 @@ static void the_first_of_many_lines(void **state) {
     }
 }
 
+/* Doubles with equal ones, zeros of both signs, infinities and NaNs: each comes before the next, and none that is left out before the last. */
+static bool double_before(double a, int64_t at, double b, int64_t other, bool largest) {
+    const bool equal = a == b || (isnan(a) && isnan(b)), above = isnan(a) ? !isnan(b) : a > b;
+    return equal ? at < other : above == largest;
+}
+
+static void the_first_of_doubles(void **state) {
+    (void)state;
+    static const double odd[] = {0.0, -0.0, 1, -1, NAN, INFINITY, -INFINITY, 1e300};
+    for (uint64_t round = 1; round <= 60; round++) {
+        uint64_t seed = round * 15485863;
+        const bool largest = round % 2;
+        const int64_t extent = random_range(&seed, 1, round % 5 ? 90 : 3000),
+                      k = round % 3 ? random_range(&seed, 1, extent) : extent;
+        application app;
+        application_init(&app, OP_TOP_K);
+        double *x = application_input(&app, OP_DOUBLE, 2, DIMS(2, extent));
+        for (int64_t i = 0; i < 2 * extent; i++)
+            x[i] = round % 4 ? (double)random_range(&seed, -40, 40) / 8 : odd[random_range(&seed, 0, 7)];
+        *(int64_t *)application_input(&app, OP_INT64, 1, DIMS(1)) = k;
+        application_integer(&app, "largest", largest);
+        app.call.output_count = 2;
+        application_run(&app, "portable.top_k", 1 + (int)(round % 2));
+        for (int64_t line = 0; line < 2; line++) {
+            const double *of = x + line * extent;
+            const int64_t *at = (const int64_t *)app.outputs[1].data + line * k;
+            int64_t better = 0;
+            for (int64_t e = 1; e < k; e++)
+                assert_true(double_before(of[at[e - 1]], at[e - 1], of[at[e]], at[e], largest));
+            for (int64_t e = 0; e < extent; e++)
+                better += double_before(of[e], e, of[at[k - 1]], at[k - 1], largest);
+            assert_int_equal(better, k - 1);
+            for (int64_t e = 0; e < k; e++)
+                assert_memory_equal((const double *)app.outputs[0].data + line * k + e, of + at[e], 8);
+        }
+        application_free(&app);
+    }
+}
+
 /* Integers near each other and far apart, by several threads: in order, of equal ones the first first. */
 static void the_first_of_integers(void **state) {
     (void)state;
@@ -804,6 +843,7 @@ int main(void) {
                                        cmocka_unit_test(the_first_of_columns),
                                        cmocka_unit_test(the_first_of_many_lines),
                                        cmocka_unit_test(the_first_of_integers),
+                                       cmocka_unit_test(the_first_of_doubles),
                                        cmocka_unit_test(grids_are_mapped),
                                        cmocka_unit_test(floats_are_sampled_as_doubles),
                                        cmocka_unit_test(regions_of_floats_are_those_of_doubles),
