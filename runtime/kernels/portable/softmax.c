@@ -194,7 +194,7 @@ RT_MATH_512_INLINE void any_rows_512(bool contract, float *to, const float *from
         const float *own = from + r * count;
         __m512 best = _mm512_set1_ps(own[0]);
         for (int64_t i = 0; i < whole; i += LANES) best = _mm512_max_ps(_mm512_loadu_ps(own + i), best);
-        best = _mm512_mask_max_ps(best, rest, _mm512_maskz_loadu_ps(rest, own + whole), best);
+        if (rest) best = _mm512_mask_max_ps(best, rest, _mm512_maskz_loadu_ps(rest, own + whole), best);
         _mm512_store_ps(lanes[r], best);
     }
     /* Of both zeros the positive one. */
@@ -209,10 +209,13 @@ RT_MATH_512_INLINE void any_rows_512(bool contract, float *to, const float *from
             _mm512_storeu_ps(made + i, e);
             sums = _mm512_add_ps(sums, e);
         }
-        const __m512 e =
-            rt_exp_limited_16(contract, _mm512_sub_ps(_mm512_maskz_loadu_ps(rest, own + whole), most));
-        _mm512_mask_storeu_ps(made + whole, rest, e);
-        _mm512_store_ps(lanes[r], _mm512_mask_add_ps(sums, rest, sums, e));
+        if (rest) {
+            const __m512 e =
+                rt_exp_limited_16(contract, _mm512_sub_ps(_mm512_maskz_loadu_ps(rest, own + whole), most));
+            _mm512_mask_storeu_ps(made + whole, rest, e);
+            sums = _mm512_mask_add_ps(sums, rest, sums, e);
+        }
+        _mm512_store_ps(lanes[r], sums);
     }
     _mm512_store_ps(change, _mm512_div_ps(_mm512_set1_ps(1.0f), rt_sums_of_16(lanes)));
     for (int r = 0; r < TOGETHER; r++) {
@@ -220,6 +223,7 @@ RT_MATH_512_INLINE void any_rows_512(bool contract, float *to, const float *from
         const __m512 scale = _mm512_set1_ps(change[r]);
         for (int64_t i = 0; i < whole; i += LANES)
             _mm512_storeu_ps(made + i, _mm512_mul_ps(_mm512_loadu_ps(made + i), scale));
+        if (!rest) continue;
         _mm512_mask_storeu_ps(made + whole, rest,
                               _mm512_mul_ps(_mm512_maskz_loadu_ps(rest, made + whole), scale));
     }
