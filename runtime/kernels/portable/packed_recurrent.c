@@ -32,7 +32,7 @@ enum {
     FEW_ROWS = 3,          /* sequences that wait for weights, and not for products */
     TOGETHER = 8,          /* panels that these go through side by side */
     PAGE = 4096,           /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
-    FEW_BYTES = 1 << 14,   /* of panels of one direction, which may be empty for the most part */
+    FEW_BYTES = 1 << 14,   /* of panels of one direction, of which half may be empty */
     THREAD_WORK = 1 << 18, /* of all steps, for each of several threads */
     STEP_WORK = 1 << 14    /* of one step, for each of several threads that wait for each other after it */
 };
@@ -215,7 +215,7 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
     /* No other kernel takes weights in 16 bits of numbers in float. */
     if ((k.stored == OP_FLOAT || k.dtype != OP_FLOAT) && (environment->portable_only || !is_fast_here()))
         return false;
-    if (4 * (k.groups * RT_PANEL - k.hidden) > k.hidden && k.w_bytes + k.r_bytes > FEW_BYTES) return false;
+    if (2 * k.hidden <= k.groups * RT_PANEL && k.w_bytes + k.r_bytes > FEW_BYTES) return false;
     *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
     for (uint32_t i = 0; i < call->input_count; i++) {
         const op_tensor *input = &call->inputs[i];
