@@ -61,4 +61,9 @@ bool rt_stencil_fits_rows(const rt_stencil *stencil);
 bool rt_stencil_prepare_rows(rt_stencil *stencil, base_arena *arena);
 void rt_stencil_run_rows(const rt_stencil *stencil, const rt_stencil_channels *channels);
 
+/* The same for windows that rt_stencil_fits_rows is false of, at a stride of 1 (stencil_any.c): whether they are such. The functions above ask for it. */
+bool rt_stencil_fits_any(const rt_stencil *stencil);
+bool rt_stencil_prepare_any(rt_stencil *stencil, base_arena *arena);
+void rt_stencil_run_any(const rt_stencil *stencil, const rt_stencil_channels *channels);
+
 #endif

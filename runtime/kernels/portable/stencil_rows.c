@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stencil_rows.c: windows of 3x3, 5x5 and 7x7 elements, at strides of 1 and 2, straight from the image; see stencil.h.
+/* stencil_rows.c: windows of 3x3, 5x5 and 7x7 elements, at strides of 1 and 2, straight from the image; see stencil.h. Others are stencil_any.c's.
  *
  * Lanes are the outputs of a row. Some output rows are made together: what a window element sees of an input row is read once for all of
  * them. Masks keep what lies left and right of a row out, so that the image need not be copied into padding. Rows above and below are left out.
@@ -208,10 +208,11 @@ AVX512 static void rows_7_2(const image_rows *image, const rt_stencil_channels *
 }
 
 bool rt_stencil_by_rows(const rt_stencil *s) {
-    return __builtin_cpu_supports("avx512f") && rt_stencil_fits_rows(s);
+    return __builtin_cpu_supports("avx512f") && (rt_stencil_fits_rows(s) || rt_stencil_fits_any(s));
 }
 
 bool rt_stencil_prepare_rows(rt_stencil *s, base_arena *arena) {
+    if (!rt_stencil_fits_rows(s)) return rt_stencil_prepare_any(s, arena);
     const int64_t vectors = s->output[1] > 0 ? (s->output[1] - 1) / LANES + 1 : 0;
     uint16_t *masks =
         vectors < INT64_MAX / MASKS ? BASE_ARRAY(arena, uint16_t, (size_t)(vectors * MASKS)) : NULL;
@@ -234,6 +235,10 @@ bool rt_stencil_prepare_rows(rt_stencil *s, base_arena *arena) {
 }
 
 void rt_stencil_run_rows(const rt_stencil *s, const rt_stencil_channels *channels) {
+    if (!rt_stencil_fits_rows(s)) {
+        rt_stencil_run_any(s, channels);
+        return;
+    }
     const image_rows image = {.rows = s->input[0],
                               .width = s->input[1],
                               .split = channels->pieces[0].rows,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_stencil.c: convolutions of each channel by itself beside sums made one element at a time: windows of 3x3, 5x5, 7x7 and others, strides,
+/* test_stencil.c: convolutions of each channel by itself beside sums made one element at a time: windows of 3x3, 5x5, 7x7 and of any other size, strides,
  * dilations, uneven padding, maps of any width, bias, activations, residuals; nothing beside the image is read; NaN stays where it is seen.
  */
 #include "tests/support/application.h"
@@ -33,6 +33,16 @@ static map draw_map(uint64_t *seed, uint64_t round) {
     else if (m.width < 10) m.pads[1] = m.pads[3] = 5;
     /* As bands have them: one to nine rows of outputs, at most, of several channels. */
     if (round % 4 == 1) m.height = kernel + random_range(seed, 0, 5);
+    if (round % 4 == 2) { /* any window at a stride of 1, also larger than the map */
+        for (int i = 0; i < 2; i++) {
+            m.kernel[i] = random_range(seed, 1, 11);
+            m.stride[i] = 1;
+            m.dilation[i] = random_range(seed, 1, 5);
+            const int64_t reach = (m.kernel[i] - 1) * m.dilation[i];
+            m.pads[i] = random_range(seed, 0, reach);
+            m.pads[i + 2] = reach - m.pads[i];
+        }
+    }
     return m;
 }
 
