@@ -53,6 +53,17 @@ typedef struct rt_stencil_channels {
     int64_t shuffle, each, place;
 } rt_stencil_channels;
 
+/* Where a channel lies, in channels after the first one, and its group; and where the one after it does. The first of all is {0, channels->place}. */
+typedef struct rt_stencil_place {
+    int64_t channel, group;
+} rt_stencil_place;
+
+static inline rt_stencil_place rt_stencil_place_after(rt_stencil_place at,
+                                                      const rt_stencil_channels *channels) {
+    if (++at.group < channels->shuffle) return (rt_stencil_place){at.channel + channels->each, at.group};
+    return (rt_stencil_place){at.channel + 1 - (at.group - 1) * channels->each, 0};
+}
+
 /* The same straight from the image (stencil_rows.c), whether that can be done, and what it needs (false when memory runs out). `rt_stencil_prepare` and
  * `rt_stencil_run` ask for it. */
 bool rt_stencil_by_rows(const rt_stencil *stencil);

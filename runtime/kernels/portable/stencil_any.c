@@ -155,14 +155,16 @@ void rt_stencil_run_any(const rt_stencil *s, const rt_stencil_channels *channels
                                                  : s->kernel[1] == 5 ? columns_of_5
                                                  : s->kernel[1] == 7 ? columns_of_7
                                                                      : columns_of_any;
-    for (int64_t channel = 0; channel < channels->count; channel++) {
+    rt_stencil_place at = {0, channels->place};
+    for (int64_t channel = 0; channel < channels->count;
+         channel++, at = rt_stencil_place_after(at, channels)) {
         const uint16_t *masks = s->masks;
         for (int64_t column = 0; column < s->output[1]; column += LANES, masks += s->kernel[1] + 1) {
             const int64_t left = column - s->before[1];
             const any_columns c = {
                 .shape = s,
-                .first = rt_address(first->x, channel * first->step + left),
-                .second = rt_address(second->x, channel * second->step + left - first->rows * s->input[1]),
+                .first = rt_address(first->x, at.channel * first->step + left),
+                .second = rt_address(second->x, at.channel * second->step + left - first->rows * s->input[1]),
                 .weights = channels->weights + channel * taps,
                 .y = channels->y + channel * output + column,
                 .split = first->rows,

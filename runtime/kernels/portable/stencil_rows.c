@@ -142,16 +142,6 @@ AVX512 INLINE void make_channel(const image_rows *image, const rt_stencil_channe
     }
 }
 
-/* Where a channel lies, in channels after the first one, and its group. */
-typedef struct channel_place {
-    int64_t channel, group;
-} channel_place;
-
-INLINE channel_place place_after(channel_place at, const rt_stencil_channels *channels) {
-    if (++at.group < channels->shuffle) return (channel_place){at.channel + channels->each, at.group};
-    return (channel_place){at.channel + 1 - (at.group - 1) * channels->each, 0};
-}
-
 /* Of few rows a channel is made in less time than it takes to begin: columns of several channels one after another share their masks. One alone does not
  * wait for what these need; larger windows do not notice. */
 AVX512 INLINE void make_image(const image_rows *of, const rt_stencil_channels *channels, int kernel,
@@ -163,17 +153,17 @@ AVX512 INLINE void make_image(const image_rows *of, const rt_stencil_channels *c
     }
     const rt_stencil_piece *first = &channels->pieces[0], *second = &channels->pieces[1];
     const int64_t output = image->output_rows * image->output_width, block = image->together;
-    channel_place at = {0, channels->place};
+    rt_stencil_place at = {0, channels->place};
     for (int64_t begin = 0; begin < channels->count; begin += block) {
         const int64_t end = channels->count - begin < block ? channels->count : begin + block;
         const uint16_t *bits = image->masks;
-        const channel_place first_place = at;
+        const rt_stencil_place first_place = at;
         for (int64_t column = 0; column < image->output_width; column += LANES, bits += MASKS) {
             __mmask16 masks[SEEN];
             read_masks(bits, kernel, masks);
             const int64_t left = column * stride - image->left;
             at = first_place;
-            for (int64_t c = begin; c < end; c++, at = place_after(at, channels)) {
+            for (int64_t c = begin; c < end; c++, at = rt_stencil_place_after(at, channels)) {
                 const channel_rows channel = {
                     .first = rt_address(first->x, at.channel * first->step + left),
                     .second =
