@@ -201,7 +201,9 @@ static void tables_are_gathered_from_codes(void **state) {
                                               " yield %e, %z } }\n"};
     static const int64_t rows[ROWS_OF_TABLE] = {0, 69, -1, 33};
     numbers of;
+    float x[ROWS * COLUMNS];
     uint32_t seed = 17;
+    for (int i = 0; i < ROWS * COLUMNS; i++) x[i] = random_number(&seed);
     for (int i = 0; i < DEPTH * COLUMNS; i++) of.w[i] = random_number(&seed);
     for (int i = 0; i < COLUMNS; i++) of.b[i] = 0;
     for (int tie = 0; tie < TIES; tie++) {
@@ -234,7 +236,7 @@ static void tables_are_gathered_from_codes(void **state) {
             /* Codes and scales once, with what fills up panels. */
             if (tied) assert_true(made->header->constants_bytes < DEPTH * COLUMNS * (bits == 4 ? 1 : 2));
             support_bind(&on, 0, rows, sizeof rows);
-            support_bind(&on, 1, of.x, (size_t)ROWS * (size_t)length * sizeof(float));
+            support_bind(&on, 1, x, (size_t)ROWS * (size_t)length * sizeof *x);
             if (tie == READ_TOO) support_bind(&on, 2, &value, sizeof value);
             support_run(&on);
             const float *e = support_output(&on, 0, (size_t)ROWS_OF_TABLE * (size_t)length * sizeof *e);
