@@ -297,7 +297,6 @@ base_status op_infer_qlinear_convolution(op_call *call, base_report *report) {
     return status;
 }
 
-/* A [..., K] times the N columns of B [N, blocks, bytes of a block]: numbers, or with ouro.levels those of 16 levels. */
 /* Weights in blocks along the depth, each with a scale. */
 typedef struct coded_weights {
     int64_t bits, depth, columns;
@@ -352,6 +351,7 @@ base_status op_infer_gather_bits(op_call *call, base_report *report) {
     return BASE_OK;
 }
 
+/* A [..., K] times the N columns of B [N, blocks, bytes of a block]: numbers, or with ouro.levels those of 16 levels. */
 base_status op_infer_matmul_bits(op_call *call, base_report *report) {
     const unsigned reals = OP_SET(OP_FLOAT) | OP_SET(OP_FLOAT16) | OP_SET(OP_BFLOAT16);
     coded_weights weights;

@@ -371,7 +371,7 @@ bool pass_sample_rule_holds(const pass_batch *batch, const op_call *call, int64_
     case OP_GATHER:
         return is_gathered_apart(s);
     case OP_GATHER_BITS:
-        return axis_of(s, 1) >= 0 && lies_as_result(s, 1) && axis_of(s, 0) < 0 && are_common(s, 2);
+        return lies_as_result(s, 1) && axis_of(s, 0) < 0 && are_common(s, 2);
     case OP_PAD:
         return is_padded_apart(s);
     case OP_TOP_K:

@@ -288,21 +288,23 @@ static bool halve_recurrence(halver *h, ir_node *node) {
 }
 
 /* What the node makes is an input of the model with something after it, and an output of the model: a cache, as exporters hand it on. */
-static bool appends_to_input(const ir_module *module, const ir_node *node) {
-    if (!node || node->code != OP_CONCAT || node->graph != module->main) return false;
+static bool appends_to_input(const ir_node *node) {
+    if (node->code != OP_CONCAT) return false;
     const ir_value *cache = ir_input(node, 0);
-    const int32_t rank = cache->type.shape.rank;
-    if (cache->kind != IR_PARAMETER || cache->graph != module->main || rank < 1) return false;
-    const int64_t axis = op_attribute_integer(&node->attributes, "axis", 0);
-    if (cache->type.shape.dims[axis < 0 ? axis + rank : axis] >= 0) return false;
+    const op_shape *shape = &cache->type.shape;
+    int32_t axis;
+    if (cache->kind != IR_PARAMETER || cache->graph != node->graph ||
+        !op_axis(op_attribute_integer(&node->attributes, "axis", 0), shape->rank, &axis) ||
+        shape->dims[axis] >= 0)
+        return false;
     for (const ir_use *use = node->outputs[0]->uses; use; use = use->next)
-        if (!use->node && use->graph == module->main) return true;
+        if (!use->node && use->graph == node->graph) return true;
     return false;
 }
 
 bool pass_makes_tokens(const ir_module *module) {
-    for (size_t n = 1; n < module->node_count; n++)
-        if (appends_to_input(module, module->nodes[n])) return true;
+    for (const ir_node *node = module->main->first; node; node = node->next)
+        if (appends_to_input(node)) return true;
     if (!module->run) return false;
     const ir_loop run = ir_loop_of(module->run);
     for (uint32_t i = 0; i < run.carried; i++)

@@ -54,6 +54,19 @@ static size_t panel_bytes(const rt_bit_panels *of) {
     return blocks * (block_bytes(of) + REGISTER) + zeros;
 }
 
+bool rt_bit_panels_read(const op_call *call, uint32_t zeros, rt_bit_panels *panels) {
+    *panels = (rt_bit_panels){.bits = (int)op_attribute_integer(&call->attributes, "bits", 4),
+                              .depth = op_attribute_integer(&call->attributes, "K", 0),
+                              .columns = op_attribute_integer(&call->attributes, "N", 0),
+                              .block = op_attribute_integer(&call->attributes, "block_size", 32),
+                              .zeros = op_input_present(call, zeros)};
+    if ((panels->bits != 4 && panels->bits != 8) || panels->depth < 1 || panels->columns < 1 ||
+        panels->block < 16)
+        return false;
+    panels->blocks = (panels->depth + panels->block - 1) / panels->block;
+    return true;
+}
+
 bool rt_bit_panels_bytes(const rt_bit_panels *of, size_t *bytes) {
     size_t block;
     /* Scales and zero points of a block take less than two registers. */

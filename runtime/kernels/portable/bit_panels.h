@@ -41,6 +41,8 @@ static inline int64_t rt_bit_panels_count(const rt_bit_panels *of) {
     return (of->columns + RT_BIT_PANEL - 1) / RT_BIT_PANEL;
 }
 
+/* What the attributes of a MatMulNBits or a GatherNBits say of its weights, whose zero points are input `zeros`; `digits` stays 0. False: they have no panels. */
+bool rt_bit_panels_read(const op_call *call, uint32_t zeros, rt_bit_panels *panels);
 /* Bytes of all panels: false where that is no size. */
 bool rt_bit_panels_bytes(const rt_bit_panels *of, size_t *bytes);
 /* Writes the panels: of->zeros tells whether weights->zeros are read. */

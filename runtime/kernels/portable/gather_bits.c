@@ -23,21 +23,12 @@ typedef struct gather_bits {
 } gather_bits;
 
 static bool read_gather(const op_call *call, gather_bits *of) {
-    const op_attributes *attributes = &call->attributes;
     const op_type *indices = &call->inputs[INDICES].type;
-    *of = (gather_bits){.table = {.bits = (int)op_attribute_integer(attributes, "bits", 4),
-                                  .depth = op_attribute_integer(attributes, "K", 0),
-                                  .columns = op_attribute_integer(attributes, "N", 0),
-                                  .block = op_attribute_integer(attributes, "block_size", 32),
-                                  .zeros = op_input_present(call, ZEROS)},
-                        .packed = call->inputs[CODES].type.layout == OP_LAYOUT_PACKED};
-    rt_bit_panels *table = &of->table;
-    if ((table->bits != 4 && table->bits != 8) || table->depth < 1 || table->columns < 1 || table->block < 16)
-        return false;
-    table->blocks = (table->depth + table->block - 1) / table->block;
+    *of = (gather_bits){.packed = call->inputs[CODES].type.layout == OP_LAYOUT_PACKED};
+    if (!rt_bit_panels_read(call, ZEROS, &of->table)) return false;
     if (call->outputs[0].type.dtype != OP_FLOAT || (indices->dtype != OP_INT64 && indices->dtype != OP_INT32))
         return false;
-    of->indices = (rt_indices){.count = -1, .extent = table->columns, .wide = indices->dtype == OP_INT64};
+    of->indices = (rt_indices){.count = -1, .extent = of->table.columns, .wide = indices->dtype == OP_INT64};
     if (op_shape_known(&indices->shape)) (void)op_shape_elements(&indices->shape, &of->indices.count);
     return true;
 }

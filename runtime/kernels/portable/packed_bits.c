@@ -36,19 +36,11 @@ typedef struct bits_product {
 /* False where the application is none of this kernel's, however its tensors lie. */
 static bool read_product(const op_call *call, bits_product *product) {
     const op_attributes *attributes = &call->attributes;
-    const int64_t bits = op_attribute_integer(attributes, "bits", 4);
     *product = (bits_product){.dtype = call->inputs[0].type.dtype, .bias = op_input_present(call, BIAS)};
     rt_bit_panels *panels = &product->panels;
-    panels->bits = (int)bits;
-    panels->depth = op_attribute_integer(attributes, "K", 0);
-    panels->columns = op_attribute_integer(attributes, "N", 0);
-    panels->block = op_attribute_integer(attributes, "block_size", 32);
-    panels->zeros = op_input_present(call, ZEROS);
-    if ((bits != 4 && bits != 8) || panels->depth < 1 || panels->columns < 1 || panels->block < 16)
-        return false;
+    if (!rt_bit_panels_read(call, ZEROS, panels)) return false;
     if (op_attribute_find(attributes, "ouro.levels") || op_input_present(call, GROUPS)) return false;
     if (panels->zeros && call->inputs[ZEROS].type.dtype != OP_UINT8) return false;
-    panels->blocks = (panels->depth + panels->block - 1) / panels->block;
     panels->digits = rt_matmul_bits_digits(attributes, panels->bits);
     if (panels->bits == 8 && panels->digits > 2) return false;
     const op_shape *shape = &call->inputs[0].type.shape;

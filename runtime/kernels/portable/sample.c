@@ -14,8 +14,8 @@ static double at(const op_tensor *tensor, int64_t i) {
 
 typedef struct grid_state {
     bool nearest, cubic, border, reflection, align;
-    bool
-        narrow; /* which pixel is the nearest one is decided in float, as others do: 0.2 is a little more as a float, and may be in the middle of two */
+    /* Which pixel is the nearest one is decided in float, as others do: 0.2 is a little more as a float, and may be in the middle of two. */
+    bool narrow;
 } grid_state;
 
 /* Reflects x into [low, high] at its ends. */
