@@ -36,6 +36,12 @@ base_status op_joined_read(const op_call *call, op_tensor inputs[OP_JOINED_INPUT
 /* Which input has the rows that follow those of input 0. */
 uint32_t op_joined_second(op_code code);
 
+/* A shuffle of so many channels takes one of each of `groups` equal groups, after that the next of each: the channel that stands at `place` then.
+ * With one group all channels stay where they are. */
+static inline int64_t op_shuffled_channel(int64_t place, int64_t groups, int64_t channels) {
+    return place % groups * (channels / groups) + place / groups;
+}
+
 /* The window with three spatial dimensions; those that it lacks come first, and have one element. For kernels with a loop a
  * dimension: the rank is at most three. */
 op_window op_window_of_three(const op_window *window);

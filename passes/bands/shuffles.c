@@ -5,19 +5,20 @@
  *  => %y = Gather(%x, %order) {axis = 1}
  */
 #include "passes/bands/shuffles.h"
+#include "ir/operators/window.h"
 #include "passes/bands/row_maps.h"
 #include "passes/base/pass.h"
 
 static bool gather(ir_node *last, ir_value *x, int64_t groups) {
     ir_graph *graph = last->graph;
     ir_module *module = graph->module;
-    const int64_t channels = x->type.shape.dims[1], each = channels / groups;
+    const int64_t channels = x->type.shape.dims[1];
     const op_type type = {.dtype = OP_INT64, .shape = {.rank = 1, .dims = {channels}}};
     void *data = NULL;
     ir_value *order =
         ir_constant_reserve(module, "channels", &type, (size_t)channels * sizeof(int64_t), &data);
     if (!order) return false;
-    for (int64_t i = 0; i < channels; i++) ((int64_t *)data)[i] = i % groups * each + i / groups;
+    for (int64_t i = 0; i < channels; i++) ((int64_t *)data)[i] = op_shuffled_channel(i, groups, channels);
     const op_attribute axis = {.name = "axis", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1};
     op_attributes attributes = {0};
     if (!ir_attribute_set(module, &attributes, &axis)) return false;

@@ -159,7 +159,7 @@ bool pass_has_columns_as_rows(const ir_value *table, const ir_value *matrix, boo
 bool pass_read_axes(const ir_value *axes, int32_t rank, bool *marks);
 /* The axes of its input in the order in which a Transpose puts them; false where they are not so many. */
 bool pass_transpose_order(const ir_node *transpose, int32_t rank, int64_t *order);
-/* The value is `x` with its channels in another order, all other axes the same: channel i is channel i % groups * each + i / groups of x. By a
+/* The value is `x` with its channels in another order, all other axes the same: channel i is channel op_shuffled_channel(i, ...) of x (window.h). By a
  * Reshape, a Transpose of two axes and a Reshape, which nobody else reads, or by a Gather. */
 bool pass_read_shuffle(const ir_value *shuffled, ir_value **x, int64_t *groups);
 /* The nodes of that, or one Gather or Slice, go with the constants that they alone read; nobody may read the value any more. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pattern.c: what passes ask that recognise operators as exporters take them apart. */
+#include "ir/operators/window.h"
 #include "passes/base/pass.h"
 
 ir_node *pass_only_reader(const ir_node *node, op_code code) {
@@ -107,7 +108,7 @@ static bool read_gathered_shuffle(const ir_node *gather, int64_t *groups) {
     if (each < 2 || channels % each != 0) return false;
     *groups = channels / each;
     for (int64_t i = 0; i < channels; i++)
-        if (from[i] != i % *groups * each + i / *groups) return false;
+        if (from[i] != op_shuffled_channel(i, *groups, channels)) return false;
     return *groups > 1;
 }
 
@@ -158,12 +159,17 @@ void pass_remove_shuffle(ir_value *shuffled) {
     ir_module *module = node->graph->module;
     for (int left = node->code == OP_RESHAPE ? 3 : 1; left > 0; left--) {
         ir_node *before = left > 1 ? ir_input(node, 0)->node : NULL;
-        ir_value *constants[4] = {NULL};
-        for (uint32_t i = 1; i <= 4; i++) constants[i - 1] = ir_input(node, i);
+        ir_value *constants[4];
+        uint32_t count = 0;
+        for (uint32_t i = 1; i <= 4; i++) { /* a Slice may have one constant twice */
+            ir_value *constant = ir_input(node, i);
+            bool again = !constant || !constant->constant;
+            for (uint32_t j = 0; j < count; j++) again |= constants[j] == constant;
+            if (!again) constants[count++] = constant;
+        }
         ir_node_remove(node);
-        for (int i = 0; i < 4; i++)
-            if (constants[i] && constants[i]->constant && !constants[i]->uses)
-                ir_constant_remove(module, constants[i]);
+        for (uint32_t i = 0; i < count; i++)
+            if (!constants[i]->uses) ir_constant_remove(module, constants[i]);
         node = before;
     }
 }

@@ -18,6 +18,7 @@
  * Needs: types; activations are fused. Breaks: nothing. Guarantees: values stay what they were, up to rounding.
  */
 #include "ir/operators/fused.h"
+#include "ir/operators/window.h"
 #include "passes/graph/graph.h"
 #include <string.h>
 
@@ -57,39 +58,44 @@ static const int64_t *constant_integers(const ir_node *node, uint32_t input, int
                : NULL;
 }
 
+static bool is_axis_of_channels(int64_t axis, int32_t rank) {
+    return axis == 1 || axis == 1 - rank;
+}
+
 /* A Slice of all channels from the last one to the first. */
 static bool turns_round(const ir_node *slice) {
     const op_shape *x = &ir_input(slice, 0)->type.shape;
     const int64_t *start = constant_integers(slice, 1, 1), *axis = constant_integers(slice, 3, 1),
                   *step = constant_integers(slice, 4, 1);
-    return start && axis && step && *step == -1 && (*axis == 1 || *axis == 1 - x->rank) &&
+    return start && axis && step && *step == -1 && is_axis_of_channels(*axis, x->rank) &&
            (*start == -1 || *start >= x->dims[1] - 1) && op_shape_same(x, &slice->outputs[0]->type.shape);
 }
 
 /* False where the value is not another one in another order. */
 static bool read_order(orderer *o, const ir_value *value, ir_value **x, order *of) {
     const ir_node *node = value->node;
-    int64_t groups = 0;
-    if (node->code != OP_RESHAPE && node->code != OP_GATHER && node->code != OP_SLICE) return false;
-    *x = ir_input(node, 0);
-    const bool shuffles = pass_read_shuffle(value, x, &groups);
-    if (!*x || (*x)->constant || (*x)->type.shape.rank < 3 || (*x)->type.shape.dims[1] < 2 ||
-        value->type.shape.rank != (*x)->type.shape.rank)
+    if ((node->code != OP_RESHAPE && node->code != OP_GATHER && node->code != OP_SLICE) ||
+        !ir_input(node, 0) || ir_input(node, 0)->constant)
         return false;
-    const int64_t count = (*x)->type.shape.dims[1];
-    if (!shuffles && (node->code == OP_SLICE ? !turns_round(node) : node->code != OP_GATHER)) return false;
-    if (node->code == OP_GATHER && !shuffles) {
-        const int64_t axis = op_attribute_integer(&node->attributes, "axis", 0);
-        *of = (order){constant_integers(node, 1, count), count};
-        return of->from && ir_input(node, 1)->type.shape.rank == 1 &&
-               (axis == 1 || axis == 1 - value->type.shape.rank) && is_permutation(o, of->from, count);
+    const op_shape *shape = &value->type.shape, *read = &ir_input(node, 0)->type.shape;
+    int64_t groups = 1;
+    if (shape->rank < 3 || shape->dims[1] < 2) return false;
+    of->count = shape->dims[1];
+    *x = ir_input(node, 0);
+    if (node->code == OP_GATHER) {
+        of->from = constant_integers(node, 1, of->count);
+        return of->from && ir_input(node, 1)->type.shape.rank == 1 && read->rank == shape->rank &&
+               is_axis_of_channels(op_attribute_integer(&node->attributes, "axis", 0), shape->rank) &&
+               read->dims[1] == of->count && is_permutation(o, of->from, of->count);
     }
-    int64_t *from = BASE_ARRAY(o->context->scratch, int64_t, (size_t)count);
+    if (node->code == OP_SLICE ? !turns_round(node) : !pass_read_shuffle(value, x, &groups) || (*x)->constant)
+        return false;
+    int64_t *from = BASE_ARRAY(o->context->scratch, int64_t, (size_t)of->count);
     o->out_of_memory |= !from;
     if (!from) return false;
-    for (int64_t i = 0; i < count; i++)
-        from[i] = shuffles ? i % groups * (count / groups) + i / groups : count - 1 - i;
-    *of = (order){from, count};
+    for (int64_t i = 0; i < of->count; i++)
+        from[i] = node->code == OP_SLICE ? of->count - 1 - i : op_shuffled_channel(i, groups, of->count);
+    of->from = from;
     return true;
 }
 

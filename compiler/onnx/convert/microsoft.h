@@ -49,6 +49,10 @@ base_status import_convert_ms_padded_transposed_convolution(import_node *n);
 base_status import_convert_ms_crop_and_resize(import_node *n);
 
 /* ---- microsoft_weights.c ---- */
+/* What MatMulNBits and GatherNBits are told of their codes: so many numbers deep, so many columns, bits a number, and numbers that share a
+ * scale. False when memory runs out. */
+bool import_ms_add_bits(const import_node *n, op_attributes *attributes, int64_t depth, int64_t columns,
+                        int64_t bits, int64_t block);
 base_status import_convert_ms_matmul_bnb4(import_node *n);
 
 /* ---- microsoft_experts.c ---- */

@@ -49,10 +49,7 @@ static ir_value *multiply(const import_node *n, const mixture *m, const product 
     }
     inputs[2] = p->scales;
     inputs[3] = p->zeros;
-    if (!p->scales || !import_attributes_add_integer(n, &attributes, "K", p->columns) ||
-        !import_attributes_add_integer(n, &attributes, "N", p->rows) ||
-        !import_attributes_add_integer(n, &attributes, "bits", m->bits) ||
-        !import_attributes_add_integer(n, &attributes, "block_size", m->block))
+    if (!p->scales || !import_ms_add_bits(n, &attributes, p->columns, p->rows, m->bits, m->block))
         return NULL;
     return import_make(n, OP_MATMUL_BITS, attributes, p->bias ? 6 : p->zeros ? 4 : 3, inputs);
 }

@@ -307,10 +307,7 @@ static base_status gather_rows(import_node *n, int64_t bits, int64_t block) {
     const int64_t *dims = n->inputs[0]->type.shape.dims;
     op_attributes attributes = NONE;
     ir_value *inputs[] = {n->inputs[0], n->inputs[1], n->inputs[2], expr_input(n, 3)};
-    if (!import_attributes_add_integer(n, &attributes, "K", dims[1] * 8 / bits) ||
-        !import_attributes_add_integer(n, &attributes, "N", dims[0]) ||
-        !import_attributes_add_integer(n, &attributes, "bits", bits) ||
-        !import_attributes_add_integer(n, &attributes, "block_size", block))
+    if (!import_ms_add_bits(n, &attributes, dims[1] * 8 / bits, dims[0], bits, block))
         return import_memory(n);
     return import_finish(n, OP_GATHER_BITS, attributes, inputs[3] ? 4 : 3, inputs);
 }

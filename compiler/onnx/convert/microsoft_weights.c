@@ -16,6 +16,14 @@ static const float levels_of[2][LEVELS] = {
      0.24611230194568634f, 0.33791524171829224f, 0.44070982933044434f, 0.5626170039176941f,
      0.7229568362236023f, 1}};
 
+bool import_ms_add_bits(const import_node *n, op_attributes *attributes, int64_t depth, int64_t columns,
+                        int64_t bits, int64_t block) {
+    return import_attributes_add_integer(n, attributes, "K", depth) &&
+           import_attributes_add_integer(n, attributes, "N", columns) &&
+           import_attributes_add_integer(n, attributes, "bits", bits) &&
+           import_attributes_add_integer(n, attributes, "block_size", block);
+}
+
 static ir_value *shifted(const import_node *n, ir_value *x, const char *direction) {
     op_attributes attributes = NONE;
     ir_value *inputs[] = {x, expr_number(n, x, 4)};
@@ -33,10 +41,7 @@ static base_status multiply_packed(import_node *n, int64_t depth, int64_t column
     ir_value *codes = n->inputs[1];
     codes = expr_binary(n, OP_BITWISE_OR, shifted(n, codes, "LEFT"), shifted(n, codes, "RIGHT"));
     ir_value *inputs[] = {n->inputs[0], expr_reshape(n, codes, 3, extents), n->inputs[2]};
-    if (!inputs[1] || !import_attributes_add_integer(n, &attributes, "K", depth) ||
-        !import_attributes_add_integer(n, &attributes, "N", columns) ||
-        !import_attributes_add_integer(n, &attributes, "bits", 4) ||
-        !import_attributes_add_integer(n, &attributes, "block_size", block) ||
+    if (!inputs[1] || !import_ms_add_bits(n, &attributes, depth, columns, 4, block) ||
         !ir_attribute_set(n->importer->module, &attributes, &table))
         return import_memory(n);
     return import_finish(n, OP_MATMUL_BITS, attributes, 3, inputs);

@@ -378,8 +378,7 @@ static rt_stencil_end stencil_end(const convolution_job *job, int64_t map) {
 /* The channel of the batch that a group of an image sees as one of its channels. */
 static int64_t channel_of(const convolution *shape, int64_t image, int64_t group, int64_t channel) {
     const int64_t all = shape->group * shape->channels, own = group * shape->channels + channel;
-    return image * all +
-           (shape->shuffle == 1 ? own : own % shape->shuffle * (all / shape->shuffle) + own / shape->shuffle);
+    return image * all + (shape->shuffle == 1 ? own : op_shuffled_channel(own, shape->shuffle, all));
 }
 
 /* Maps that are made of one channel each, those of a member one after another. */

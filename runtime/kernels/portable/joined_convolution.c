@@ -82,7 +82,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
 
 /* The channel of the image that the convolution sees as this one. */
 static int64_t seen_channel(const joined_convolution *s, int64_t channel) {
-    return channel % s->shuffle * (s->channels / s->shuffle) + channel / s->shuffle;
+    return op_shuffled_channel(channel, s->shuffle, s->channels);
 }
 
 /* One sum, as stencil_rows.c makes it. */
