@@ -43,6 +43,7 @@
  *   halve-tables         layout/halve_tables.c         tables that lose nothing in 16 bits take 16 bits
  *   block-float-weights  layout/block_float_weights.c  constant weights of products of a few rows as block floating point
  *   compress-weights     layout/compress_weights.c     constant weights that come from memory in each run in fewer bits, without loss
+ *   share-tables         layout/share_tables.c         tables that products read turned round are packed as these pack them
  *   select-layouts       layout/select_layouts.c       layouts of all values
  *   carry-layouts        layout/carry_layouts.c        loops carry blocked layouts
  *   eliminate-unused     graph/eliminate_dead_code.c   what fusion and layouts left over goes
@@ -111,6 +112,7 @@
     FACT(TABLES, "tables that lose nothing in half precision are in it")                                     \
     FACT(BLOCK_FLOATS, "weights of products of a few rows are in block floating point")                      \
     FACT(COMPRESSED, "weights that come from memory take few bytes")                                         \
+    FACT(SHARED_TABLES, "tables are packed as products pack the same numbers")                               \
     FACT(LAYOUTS, "layouts of all values")                                                                   \
     FACT(LOOP_LAYOUTS, "loops carry blocked layouts")                                                        \
     FACT(SHUFFLES, "channels are read in another order where they lie")                                      \

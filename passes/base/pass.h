@@ -152,7 +152,8 @@ bool pass_resize_keeps_places(const ir_node *node);
 bool pass_multiplies_constant(const ir_node *node);
 /* A Gather of rows of a constant matrix in float, row-major. */
 bool pass_gathers_rows(const ir_node *node);
-/* The rows of a constant matrix in float are the columns of another one, [depth, columns], or, where that is `turned`, [columns, depth]: both may be one constant. */
+/* The rows of a constant matrix are, to the bit, the columns of another one, [depth, columns], or, where that is `turned`, [columns, depth]. Both may
+ * be one constant. */
 bool pass_has_columns_as_rows(const ir_value *table, const ir_value *matrix, bool turned);
 /* Sets marks[axis] for each axis that a constant vector names. False: it is no constant of int64, names none, or one that a tensor of this rank
  * does not have. */

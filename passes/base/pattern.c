@@ -2,6 +2,7 @@
 /* pattern.c: what passes ask that recognise operators as exporters take them apart. */
 #include "ir/operators/window.h"
 #include "passes/base/pass.h"
+#include <string.h>
 
 ir_node *pass_only_reader(const ir_node *node, op_code code) {
     const ir_use *use = node && node->output_count == 1 && node->outputs[0] ? node->outputs[0]->uses : NULL;
@@ -55,18 +56,30 @@ bool pass_gathers_rows(const ir_node *node) {
            op_attribute_integer(&node->attributes, "axis", 0) == 0;
 }
 
+/* Of one number. Most have two bytes or four, and there are many. */
+static bool same_bits(const char *a, const char *b, size_t bytes) {
+    return bytes == sizeof(uint32_t)   ? memcmp(a, b, sizeof(uint32_t)) == 0
+           : bytes == sizeof(uint16_t) ? memcmp(a, b, sizeof(uint16_t)) == 0
+                                       : memcmp(a, b, bytes) == 0;
+}
+
 bool pass_has_columns_as_rows(const ir_value *table, const ir_value *matrix, bool turned) {
     enum { TOGETHER = 16 }; /* columns: what is read of both lies in a near cache */
     const int64_t *dims = matrix->type.shape.dims, depth = dims[turned], columns = dims[!turned];
-    const float *rows = table->constant->tensor.data, *numbers = matrix->constant->tensor.data;
-    if (table->type.shape.dims[0] != columns || table->type.shape.dims[1] != depth) return false;
+    const char *rows = table->constant->tensor.data, *numbers = matrix->constant->tensor.data;
+    const size_t bytes = op_dtype_bytes(table->type.dtype);
+    if (table->type.dtype != matrix->type.dtype || table->type.shape.dims[0] != columns ||
+        table->type.shape.dims[1] != depth)
+        return false;
     if (rows == numbers) return turned;
     const int64_t depth_step = turned ? 1 : columns, column_step = turned ? depth : 1;
     for (int64_t first = 0; first < columns; first += TOGETHER) {
         const int64_t end = columns - first < TOGETHER ? columns : first + TOGETHER;
         for (int64_t k = 0; k < depth; k++)
             for (int64_t j = first; j < end; j++)
-                if (rows[j * depth + k] != numbers[k * depth_step + j * column_step]) return false;
+                if (!same_bits(rows + (size_t)(j * depth + k) * bytes,
+                               numbers + (size_t)(k * depth_step + j * column_step) * bytes, bytes))
+                    return false;
     }
     return true;
 }

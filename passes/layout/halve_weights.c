@@ -58,8 +58,7 @@ typedef struct halver {
     bool makes_tokens; /* open rows mostly are one */
 } halver;
 
-/* A weight as it is stored, and what it is then. */
-static float rounded(op_dtype dtype, float weight, float scale, uint16_t *stored) {
+float pass_store_weight(op_dtype dtype, float weight, float scale, uint16_t *stored) {
     if (dtype == OP_INT16) {
         const int16_t code = (int16_t)lrintf(weight / scale);
         memcpy(stored, &code, sizeof code);
@@ -100,7 +99,8 @@ static bool halve_matrix(op_dtype dtype, float scale, const float *from, const i
     for (int64_t i = 0; i < dims[0]; i++) {
         for (int64_t j = 0; j < dims[1]; j++, from++, to++) {
             loss *column = &columns[transposed ? i : j];
-            const double made = (double)rounded(dtype, *from, scale, to), off = (double)*from - made;
+            const double made = (double)pass_store_weight(dtype, *from, scale, to),
+                         off = (double)*from - made;
             if (!isfinite(made)) return false;
             column->lost += off * off;
             column->whole += (double)*from * (double)*from;

@@ -9,6 +9,7 @@ base_status pass_halve_weights(pass_context *context);       /* halve_weights.c 
 base_status pass_halve_tables(pass_context *context);        /* halve_tables.c */
 base_status pass_block_float_weights(pass_context *context); /* block_float_weights.c */
 base_status pass_compress_weights(pass_context *context);    /* compress_weights.c */
+base_status pass_share_tables(pass_context *context);        /* share_tables.c */
 base_status pass_select_layouts(pass_context *context);      /* select_layouts.c */
 base_status pass_carry_layouts(pass_context *context);       /* carry_layouts.c */
 base_status pass_fuse_attention(pass_context *context);      /* fuse_attention.c */
@@ -29,6 +30,9 @@ enum { PASS_CACHED_BYTES = 64 << 20 };
 static inline size_t pass_cached_bytes(const pass_options *options) {
     return options->cached_weight_bytes ? options->cached_weight_bytes : PASS_CACHED_BYTES;
 }
+
+/* A weight as it is stored in float16, bfloat16 or int16 (then weight / scale, rounded), and what it is then. (halve_weights.c) */
+float pass_store_weight(op_dtype dtype, float weight, float scale, uint16_t *stored);
 
 /* OP_BFLOAT16 or OP_FLOAT16, if all of these are numbers of it, and finite; or OP_NONE. (halve_weights.c) */
 op_dtype pass_lossless_type(const float *numbers, int64_t count);

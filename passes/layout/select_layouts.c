@@ -282,9 +282,11 @@ static base_status follow(layouter *l, ir_node *node, bool *followed) {
     return apply(l, node, &wish);
 }
 
-/* Recurrences, products with weights of bytes or fewer bits, and tables in block floating point or fewer bits: weights are packed alike for inputs of all extents. */
+/* Recurrences, products with weights of bytes or fewer bits, and tables that products read, too: weights are packed alike for inputs of all extents. */
 static bool packs_for_any(const ir_node *node) {
-    if (node->code == OP_GATHER) return op_attribute_find(&node->attributes, "ouro.weights_bits") != NULL;
+    if (node->code == OP_GATHER)
+        return op_attribute_find(&node->attributes, "ouro.weights_bits") ||
+               op_attribute_find(&node->attributes, "ouro.panels");
     return node->code == OP_LSTM || node->code == OP_GRU || node->code == OP_DYNAMIC_LSTM ||
            node->code == OP_MATMUL_INTEGER || node->code == OP_QLINEAR_MATMUL ||
            node->code == OP_MATMUL_BITS || node->code == OP_GATHER_BITS;

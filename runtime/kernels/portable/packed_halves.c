@@ -41,17 +41,12 @@ static bool read_product(const op_call *call, rt_packed_product *product) {
     return rt_packed_product_read(call, product) && rt_is_half(product->dtype);
 }
 
-static bool packed_bytes(const rt_packed_product *product, size_t *bytes) {
-    return base_size_multiply((size_t)rt_panel_count(product), (size_t)rt_pairs_of(product->depth), bytes) &&
-           base_size_multiply(*bytes, RT_PAIR_ELEMENTS * sizeof(uint16_t), bytes);
-}
-
 static bool accepts(const op_call *call, const rt_environment *environment) {
     rt_packed_product product;
     size_t bytes;
     (void)environment;
     return read_product(call, &product) && call->inputs[1].type.layout == OP_LAYOUT_PACKED &&
-           packed_bytes(&product, &bytes) && call->inputs[1].type.packed_bytes == bytes;
+           rt_product_panels_bytes(&product, &bytes) && call->inputs[1].type.packed_bytes == bytes;
 }
 
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
@@ -61,7 +56,7 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
     if (!read_product(call, &product) || !rt_packed_product_wanted(call, environment, &product)) return false;
     *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
     preference->inputs[1] = OP_LAYOUT_PACKED;
-    return packed_bytes(&product, &preference->packed_bytes[1]);
+    return rt_product_panels_bytes(&product, &preference->packed_bytes[1]);
 }
 
 static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
@@ -70,7 +65,7 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
     (void)environment;
     if (input != 1 || !read_product(call, &product))
         return base_fail(report, BASE_INVALID, "input %u of this product is not packed", input);
-    rt_pairs_pack(source->data, product.b_depth, product.b_column, product.depth, product.columns, packed);
+    rt_product_panels_pack(&product, source->data, packed);
     return BASE_OK;
 }
 
@@ -83,11 +78,9 @@ static base_status unpack(const op_call *call, const rt_environment *environment
         return base_fail(report, BASE_INVALID, "input %u of this product is not packed", input);
     const uint16_t *from = packed->data;
     uint16_t *to = row_major;
-    const int64_t step = rt_pairs_of(product.depth) * RT_PAIR_ELEMENTS;
     for (int64_t k = 0; k < product.depth; k++)
         for (int64_t j = 0; j < product.columns; j++)
-            to[k * product.b_depth + j * product.b_column] =
-                from[j / RT_PANEL * step + k / 2 * RT_PAIR_ELEMENTS + j % RT_PANEL * 2 + k % 2];
+            to[k * product.b_depth + j * product.b_column] = from[rt_product_panels_place(&product, k, j)];
     return BASE_OK;
 }
 
@@ -98,7 +91,7 @@ static bool estimate(const op_call *call, const rt_environment *environment, siz
     size_t bytes;
     (void)scratch_limit;
     if (!read_product(call, &product) || product.dtype != OP_FLOAT16 || product.rows < 1 ||
-        !packed_bytes(&product, &bytes))
+        !rt_product_panels_bytes(&product, &bytes))
         return false;
     *cost =
         (rt_cost){.seconds = rt_packed_product_seconds((double)product.rows, (double)product.depth,

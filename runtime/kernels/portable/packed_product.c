@@ -17,6 +17,7 @@
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/packed_product.h"
+#include "runtime/kernels/portable/pair_tiles.h"
 #include "runtime/kernels/portable/wide_tiles.h"
 #include <string.h>
 
@@ -84,7 +85,8 @@ bool rt_packed_product_read(const op_call *call, rt_packed_product *product) {
                                    .b_column = turned ? weights->shape.dims[1] : 1,
                                    .alpha = gemm ? op_attribute_real(&call->attributes, "alpha", 1) : 1,
                                    .beta = gemm ? op_attribute_real(&call->attributes, "beta", 1) : 1,
-                                   .scale = op_attribute_real(&call->attributes, "ouro.weights_scale", 1)};
+                                   .scale = op_attribute_real(&call->attributes, "ouro.weights_scale", 1),
+                                   .form = rt_is_half(x->dtype) ? RT_PANELS_OF_PAIRS : RT_PANELS_OF_NUMBERS};
     if (x->shape.dims[x->shape.rank - 1] != product->depth) return false;
     if (product->alpha != 1 && product->stored != product->dtype) return false;
     for (int32_t i = 0; i < x->shape.rank - 1; i++) {
@@ -116,10 +118,12 @@ static size_t weight_bytes(const rt_packed_product *product) {
     return product->stored == OP_FLOAT ? sizeof(float) : sizeof(uint16_t);
 }
 
-static bool packed_bytes(const rt_packed_product *product, size_t *bytes) {
-    return base_size_multiply((size_t)rt_panel_count(product), (size_t)product->depth, bytes) &&
+bool rt_product_panels_bytes(const rt_packed_product *product, size_t *bytes) {
+    const bool pairs = product->form == RT_PANELS_OF_PAIRS;
+    const int64_t depth = pairs ? rt_pairs_of(product->depth) * 2 : product->depth;
+    return base_size_multiply((size_t)rt_panel_count(product), (size_t)depth, bytes) &&
            base_size_multiply(*bytes, RT_PANEL * weight_bytes(product), bytes) &&
-           base_size_add(*bytes, MARK_BYTES, bytes);
+           base_size_add(*bytes, pairs ? 0 : MARK_BYTES, bytes);
 }
 
 /* Whether the weights can be had back. */
@@ -132,7 +136,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     size_t bytes;
     (void)environment;
     return read_product(call, &product) && call->inputs[1].type.layout == OP_LAYOUT_PACKED &&
-           packed_bytes(&product, &bytes) && call->inputs[1].type.packed_bytes == bytes;
+           rt_product_panels_bytes(&product, &bytes) && call->inputs[1].type.packed_bytes == bytes;
 }
 
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
@@ -140,7 +144,26 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
     if (!read_product(call, &product) || !rt_packed_product_wanted(call, environment, &product)) return false;
     *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
     preference->inputs[1] = OP_LAYOUT_PACKED;
-    return packed_bytes(&product, &preference->packed_bytes[1]);
+    return rt_product_panels_bytes(&product, &preference->packed_bytes[1]);
+}
+
+void rt_product_panels_pack(const rt_packed_product *product, const void *from, void *panels) {
+    if (product->form == RT_PANELS_OF_PAIRS) {
+        rt_pairs_pack(from, product->b_depth, product->b_column, product->depth, product->columns, panels);
+        return;
+    }
+    int64_t at = 0;
+    for (int64_t first = 0; first < product->columns; first += RT_PANEL) {
+        const int64_t rest = product->columns - first, width = rest < RT_PANEL ? rest : RT_PANEL;
+        for (int64_t k = 0; k < product->depth; k++, at += RT_PANEL) {
+            for (int64_t j = 0; j < width; j++) {
+                const int64_t of = k * product->b_depth + (first + j) * product->b_column;
+                if (product->stored == OP_FLOAT)
+                    ((float *)panels)[at + j] = product->alpha * ((const float *)from)[of];
+                else ((uint16_t *)panels)[at + j] = ((const uint16_t *)from)[of];
+            }
+        }
+    }
 }
 
 static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
@@ -149,19 +172,7 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
     (void)environment;
     if (input != 1 || !read_product(call, &product))
         return base_fail(report, BASE_INVALID, "input %u of this product is not packed", input);
-    const float *from = source->data;
-    const uint16_t *halves = source->data;
-    int64_t at = 0;
-    for (int64_t first = 0; first < product.columns; first += RT_PANEL) {
-        const int64_t rest = product.columns - first, width = rest < RT_PANEL ? rest : RT_PANEL;
-        for (int64_t k = 0; k < product.depth; k++, at += RT_PANEL) {
-            for (int64_t j = 0; j < width; j++) {
-                const int64_t of = k * product.b_depth + (first + j) * product.b_column;
-                if (product.stored == OP_FLOAT) ((float *)packed)[at + j] = product.alpha * from[of];
-                else ((uint16_t *)packed)[at + j] = halves[of];
-            }
-        }
-    }
+    rt_product_panels_pack(&product, source->data, packed);
     return BASE_OK;
 }
 
@@ -176,8 +187,7 @@ static base_status unpack(const op_call *call, const rt_environment *environment
     float *to = row_major;
     for (int64_t k = 0; k < product.depth; k++)
         for (int64_t j = 0; j < product.columns; j++)
-            to[k * product.b_depth + j * product.b_column] =
-                from[(j / RT_PANEL * product.depth + k) * RT_PANEL + j % RT_PANEL];
+            to[k * product.b_depth + j * product.b_column] = from[rt_product_panels_place(&product, k, j)];
     return BASE_OK;
 }
 
@@ -187,7 +197,7 @@ static bool estimate(const op_call *call, const rt_environment *environment, siz
     size_t bytes;
     (void)scratch_limit;
     if (!read_product(call, &product) || !is_unpacked(&product) || product.rows < 1 ||
-        !packed_bytes(&product, &bytes))
+        !rt_product_panels_bytes(&product, &bytes))
         return false;
     *cost =
         (rt_cost){.seconds = rt_packed_product_seconds((double)product.rows, (double)product.depth,
