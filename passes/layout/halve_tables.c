@@ -17,19 +17,16 @@
  */
 #include "passes/layout/layout.h"
 
-enum {
-    FEWEST_NUMBERS = 4096,
-    FEW = 4 /* a run reads at most one in so many of the numbers, as far as that is known */
-};
+/* A run reads at most one in so many of the numbers, as far as that is known. */
+enum { FEW = 4 };
 
 /* A table, which all its readers only gather from. */
-static bool is_table(const ir_value *value, bool portable) {
+static bool is_table(const ir_value *value, const pass_options *options) {
     if (!value || !value->constant || !value->uses || value->type.dtype != OP_FLOAT ||
         value->type.layout != OP_LAYOUT_ROW_MAJOR)
         return false;
+    if (pass_is_small_table(value, options)) return false;
     const int64_t count = (int64_t)(value->constant->tensor.bytes / sizeof(float));
-    if (count < FEWEST_NUMBERS || (!portable && value->constant->tensor.bytes <= PASS_NEAR_BYTES))
-        return false;
     for (const ir_use *use = value->uses; use; use = use->next) {
         int64_t read;
         if (!use->node || use->node->code != OP_GATHER || use->index != 0) return false;
@@ -124,7 +121,7 @@ base_status pass_halve_tables(pass_context *context) {
     const size_t count = module->value_count;
     for (size_t v = 0; v < count; v++) {
         ir_value *table = module->values[v];
-        if (!is_table(table, context->options->environment.portable_only)) continue;
+        if (!is_table(table, context->options)) continue;
         form of = form_of_product(context, table);
         if (of.dtype == OP_NONE)
             of.dtype = pass_lossless_type(table->constant->tensor.data,

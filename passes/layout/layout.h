@@ -23,6 +23,15 @@ base_status pass_select_kernels(pass_context *context);      /* select_kernels.c
 /* Bytes of floats that a near cache holds. From there, numbers of 16 bits take up to 1.2 of the time that floats take; from beyond, 0.3 to 0.6. */
 enum { PASS_NEAR_BYTES = 1 << 20 };
 
+/* A constant table that is left as it is: what it takes is little, or is in a near cache anyway. In plans for any machine, which may be one with little
+ * memory, few tables are. */
+static inline bool pass_is_small_table(const ir_value *table, const pass_options *options) {
+    enum { FEWEST_NUMBERS = 4096 };
+    const size_t bytes = table->constant->tensor.bytes;
+    return bytes < FEWEST_NUMBERS * op_dtype_bytes(table->type.dtype) ||
+           (!options->environment.portable_only && bytes <= PASS_NEAR_BYTES);
+}
+
 /* The last cache that a core reads from has 32 MiB in most processors that large models run on. Where memory is as fast as 40 GB/s for one core, floats of 52 MiB still
  * take 0.86 of the time of codes of 28 bits, and of 72 MiB as long; of more, codes win. */
 enum { PASS_CACHED_BYTES = 64 << 20 };

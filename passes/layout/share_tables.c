@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* share_tables.c: a table that is only gathered from, and is the matrix of a product turned round, is packed as that product packs its weights.
+/* share_tables.c: a table that is only gathered from, and is the matrix of a product turned round, is held once with the product's weights.
  *
  *     %x: float32[s,d] = Gather(%table: float32[n,d], %index)  ...  %y = MatMul(%h, %w: float32[d,n])      with %w the table turned round
  *  => %x: float32[s,d] = Gather(%table: float32[n,d], %index) {ouro.panels = 1}  ...
+ *  or %y = MatMul(%h, %table) {ouro.right = [1, 0]}                                  in plans for any machine
  *
  * Decoders have the weights of their last product in their table of embeddings. Products pack their weights for vectors, so that a plan would hold these numbers
  * twice. Packed alike, both are the same bytes, which are written once. Which kernel a product gets is asked of the kernels; where
- * it may get another one in the end (many rows: seven products of halves), the table stays as it is. Tables that products read in fewer bits are none
- * of this pass (quantize_weights.c, block_float_weights.c).
+ * it may get another one in the end (many rows: seven products of halves), the table stays as it is. In plans for any machine products do not pack
+ * floats: they read the table itself, which takes as long (of one row 0.75 of the time). Tables that products read in fewer bits are none of this pass
+ * (quantize_weights.c, block_float_weights.c).
  *
- * Needs: types; after the weights of products and tables have their types and bits. Breaks: nothing. Guarantees: only attributes change.
+ * Needs: types; after the weights of products and tables have their types and bits. Breaks: nothing. Guarantees: values stay what they were, to the bit.
  */
 #include "passes/layout/layout.h"
 #include "runtime/kernels/portable/packed_product.h"
@@ -30,9 +32,9 @@ static bool is_turned(const ir_node *product) {
 }
 
 /* Nobody needs the table as it is: Gathers of its rows read it, and perhaps products, which pack it. */
-static bool is_table(const ir_value *value) {
+static bool is_table(const ir_value *value, const pass_options *options) {
     if (!value->constant || !value->constant->tensor.data || value->type.shape.rank != 2 || !value->uses ||
-        value->type.layout != OP_LAYOUT_ROW_MAJOR || value->constant->tensor.bytes <= PASS_NEAR_BYTES)
+        value->type.layout != OP_LAYOUT_ROW_MAJOR || pass_is_small_table(value, options))
         return false;
     bool gathered = false;
     for (const ir_use *use = value->uses; use; use = use->next) {
@@ -64,33 +66,48 @@ static int64_t form_of(pass_context *context, const ir_node *product, bool *out_
     return kernel == numbers ? RT_PANELS_OF_NUMBERS : kernel == pairs ? RT_PANELS_OF_PAIRS : 0;
 }
 
-/* The form in which a product packs the same numbers; 0: none does. */
-static int64_t find_form(pass_context *context, const ir_value *table, bool *out_of_memory) {
-    const ir_module *module = context->module;
-    for (size_t n = 1; n < module->node_count && !*out_of_memory; n++) {
-        const ir_node *product = module->nodes[n];
+/* A product that does not pack its weights reads them from the table. False when memory runs out. */
+static bool read_table(ir_module *module, ir_node *product, ir_value *table) {
+    static const int64_t turned[] = {1, 0};
+    const op_attribute order = {
+        .name = "ouro.right", .kind = OP_ATTRIBUTE_INTS, .count = 2, .as.integers = turned};
+    ir_value *weights = ir_input(product, 1);
+    if (!ir_attribute_set(module, &product->attributes, &order) || !ir_node_set_input(product, 1, table))
+        return false;
+    if (!weights->uses) ir_constant_remove(module, weights);
+    return true;
+}
+
+/* Makes a product that has the table as its weights share them. *form: how the table is to be packed for that; 0: it stays as it is. False when memory
+ * runs out. */
+static bool share(pass_context *context, ir_value *table, int64_t *form) {
+    ir_module *module = context->module;
+    bool out_of_memory = false;
+    *form = 0;
+    for (size_t n = 1; n < module->node_count && !*form && !out_of_memory; n++) {
+        ir_node *product = module->nodes[n];
         if (!is_product(product) ||
             !pass_has_columns_as_rows(table, ir_input(product, 1), is_turned(product)))
             continue;
-        const int64_t form = form_of(context, product, out_of_memory);
-        if (form) return form;
+        *form = form_of(context, product, &out_of_memory);
+        if (!*form && !out_of_memory && context->options->environment.portable_only &&
+            product->code == OP_MATMUL && table->type.dtype == OP_FLOAT &&
+            !op_attribute_find(&product->attributes, "ouro.right"))
+            out_of_memory = !read_table(module, product, table);
     }
-    return 0;
+    return !out_of_memory;
 }
 
 base_status pass_share_tables(pass_context *context) {
     ir_module *module = context->module;
-    bool out_of_memory = false;
-    for (size_t v = 1; v < module->value_count && !out_of_memory; v++) {
-        const ir_value *table = module->values[v];
-        if (!table || !is_table(table)) continue;
-        const op_attribute form = {.name = "ouro.panels",
-                                   .kind = OP_ATTRIBUTE_INT,
-                                   .count = 1,
-                                   .as.integer = find_form(context, table, &out_of_memory)};
-        for (const ir_use *use = table->uses; use && form.as.integer && !out_of_memory; use = use->next)
-            if (use->node->code == OP_GATHER)
-                out_of_memory = !ir_attribute_set(module, &use->node->attributes, &form);
+    for (size_t v = 1; v < module->value_count; v++) {
+        ir_value *table = module->values[v];
+        op_attribute form = {.name = "ouro.panels", .kind = OP_ATTRIBUTE_INT, .count = 1};
+        if (!table || !is_table(table, context->options)) continue;
+        if (!share(context, table, &form.as.integer)) return base_fail_memory(context->report);
+        for (const ir_use *use = table->uses; use && form.as.integer; use = use->next)
+            if (use->node->code == OP_GATHER && !ir_attribute_set(module, &use->node->attributes, &form))
+                return base_fail_memory(context->report);
     }
-    return out_of_memory ? base_fail_memory(context->report) : BASE_OK;
+    return BASE_OK;
 }
