@@ -8,10 +8,12 @@
  * Decoders have the weights of their last product in their table of embeddings. Products pack their weights for vectors, so that a plan would hold these numbers
  * twice. Packed alike, both are the same bytes, which are written once. Which kernel a product gets is asked of the kernels; where
  * it may get another one in the end (many rows: seven products of halves), the table stays as it is. In plans for any machine products do not pack
- * floats: they read the table itself, which takes as long (of one row 0.75 of the time). Tables that products read in fewer bits are none of this pass
+ * floats. There a product of one row, or of an open number that mostly is one, reads the table itself: that takes 0.75 of the time of one row, and
+ * more of several rows, whose numbers have to be turned round. Tables that products read in fewer bits are none of this pass
  * (quantize_weights.c, block_float_weights.c).
  *
- * Needs: types; after the weights of products and tables have their types and bits. Breaks: nothing. Guarantees: values stay what they were, to the bit.
+ * Needs: types; after the weights of products and tables have their types and bits. Breaks: nothing. Guarantees: values stay what they were, and to the
+ * bit with exact arithmetic: a product that reads the table adds in another order.
  */
 #include "passes/layout/layout.h"
 #include "runtime/kernels/portable/packed_product.h"
@@ -66,7 +68,16 @@ static int64_t form_of(pass_context *context, const ir_node *product, bool *out_
     return kernel == numbers ? RT_PANELS_OF_NUMBERS : kernel == pairs ? RT_PANELS_OF_PAIRS : 0;
 }
 
-/* A product that does not pack its weights reads them from the table. False when memory runs out. */
+/* A product of floats that does not pack its weights, and mostly has one row. */
+static bool may_read_table(const pass_context *context, const ir_node *product) {
+    const int64_t rows = pass_product_rows(product);
+    return context->options->environment.portable_only && !context->options->exact_arithmetic &&
+           product->code == OP_MATMUL && ir_input(product, 1)->type.dtype == OP_FLOAT &&
+           !op_attribute_find(&product->attributes, "ouro.right") &&
+           (rows == 1 || (rows < 0 && pass_makes_tokens(context->module)));
+}
+
+/* It reads its weights from the table. False when memory runs out. */
 static bool read_table(ir_module *module, ir_node *product, ir_value *table) {
     static const int64_t turned[] = {1, 0};
     const op_attribute order = {
@@ -90,9 +101,7 @@ static bool share(pass_context *context, ir_value *table, int64_t *form) {
             !pass_has_columns_as_rows(table, ir_input(product, 1), is_turned(product)))
             continue;
         *form = form_of(context, product, &out_of_memory);
-        if (!*form && !out_of_memory && context->options->environment.portable_only &&
-            product->code == OP_MATMUL && table->type.dtype == OP_FLOAT &&
-            !op_attribute_find(&product->attributes, "ouro.right"))
+        if (!*form && !out_of_memory && may_read_table(context, product))
             out_of_memory = !read_table(module, product, table);
     }
     return !out_of_memory;
