@@ -66,9 +66,8 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
         index -= 2;
     }
     if (code == OP_GATHER) { /* asked for by an attribute */
-        if (index == 0) return OP_CHOSEN(GATHER, &rt_kernel_block_float_gather);
-        if (index == 1) return OP_CHOSEN(GATHER, &rt_kernel_panel_gather);
-        index -= 2;
+        if (index == 0) return OP_CHOSEN(GATHER, &rt_kernel_packed_gather);
+        index--;
     }
     if (code == OP_MATMUL_BITS) { /* faster, above all with a few rows */
         if (index == 0) return OP_CHOSEN(MATMUL_BITS, &rt_kernel_packed_bits);

@@ -148,8 +148,8 @@ extern const rt_kernel
 extern const rt_kernel rt_kernel_packed_halves; /* of 16 bits (packed_halves.c) */
 /* MatMulNBits with constant weights in panels (packed_bits.c). */
 extern const rt_kernel rt_kernel_packed_bits;
-extern const rt_kernel rt_kernel_block_float_gather; /* rows of such weights (block_float_gather.c) */
-extern const rt_kernel rt_kernel_panel_gather;       /* and of weights in panels (panel_gather.c) */
+/* Gather of rows of a table that is packed as a product packs it (packed_gather.c). */
+extern const rt_kernel rt_kernel_packed_gather;
 /* LSTM and GRU with constant weights in panels (packed_recurrent.c). */
 extern const rt_kernel rt_kernel_packed_recurrent;
 /* Conv of images whose channels lie side by side, or of row-major ones of a few channels (direct_convolution.c). */

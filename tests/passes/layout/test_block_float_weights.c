@@ -182,7 +182,7 @@ static void tables_of_products_are_held_once(void **state) {
         char *text = make_tied(of, table);
         support_session on;
         support_session_open_with(&on, text, &options);
-        const bool tied = support_count_kernel(rt_plan_of(on.plan), "portable.block_float_gather") == 1;
+        const bool tied = support_count_kernel(rt_plan_of(on.plan), "portable.packed_gather") == 1;
         if (tied != (support_wants_panels() && of != TIE_OTHER_NUMBERS)) fail_msg("tie %d", (int)of);
         if (tied) assert_true(rt_plan_of(on.plan)->header->constants_bytes < (size_t)(MANY * DEPTH) * 22 / 8);
         support_bind(&on, 0, &row, sizeof row);

@@ -81,7 +81,7 @@ static void check_model(const model *of, size_t number) {
     support_session on;
     support_session_open_with(&on, text, &options);
     const size_t bytes = rt_plan_of(on.plan)->header->constants_bytes;
-    const bool packed = support_count_kernel(rt_plan_of(on.plan), "portable.panel_gather") == 1;
+    const bool packed = support_count_kernel(rt_plan_of(on.plan), "portable.packed_gather") == 1;
     if (packed != (of->shared && !(of->portable && kept == OP_FLOAT)) ||
         (of->shared ? bytes > once + once / 8 : bytes < once + once / 2))
         fail_msg("model %zu: %zu bytes, of one copy %zu; packed: %d", number, bytes, once, (int)packed);

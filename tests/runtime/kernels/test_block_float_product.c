@@ -327,7 +327,7 @@ static void test_reads_within_any_bytes(void **state) {
 /* Rows of a table, which are columns of the packed matrix: all bits that these have. Indices may be negative; one that is out of range is told. */
 static void test_gathers_columns(void **state) {
     (void)state;
-    const rt_kernel *gather = rt_kernel_of(OP_GATHER, "portable.block_float_gather");
+    const rt_kernel *gather = rt_kernel_of(OP_GATHER, "portable.packed_gather");
     for (uint64_t round = 1; round <= ROUNDS / 4; round++) {
         uint64_t seed = round;
         product p = {.packed = {.bits = round % 2 ? RT_BLOCK_FLOAT_FEWEST : RT_BLOCK_FLOAT_MOST}};
