@@ -46,11 +46,11 @@ static bool read_gather(const op_call *call, packed_gather *of) {
         indices->layout != OP_LAYOUT_ROW_MAJOR || y->dtype != table->dtype ||
         y->layout != OP_LAYOUT_ROW_MAJOR)
         return false;
-    of->indices =
-        (rt_indices){.count = -1, .extent = table->shape.dims[0], .wide = indices->dtype == OP_INT64};
+    *of = (packed_gather){
+        .in_blocks = op_attribute_find(&call->attributes, "ouro.weights_bits") != NULL,
+        .depth = table->shape.dims[1],
+        .indices = {.count = -1, .extent = table->shape.dims[0], .wide = indices->dtype == OP_INT64}};
     if (op_shape_known(&indices->shape)) (void)op_shape_elements(&indices->shape, &of->indices.count);
-    of->depth = table->shape.dims[1];
-    of->in_blocks = op_attribute_find(&call->attributes, "ouro.weights_bits") != NULL;
     if (!of->in_blocks)
         return read_panels(table, op_attribute_integer(&call->attributes, "ouro.panels", 0), of);
     return table->dtype == OP_FLOAT &&
