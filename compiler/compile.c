@@ -63,6 +63,8 @@ static base_status check_names(const ouro_compile_options *options, base_report 
         if (!options->dims[i].name) return base_fail(report, BASE_USAGE, "a dimension has no name");
     for (size_t i = 0; i < options->bound_count; i++)
         if (!options->bounds[i].name) return base_fail(report, BASE_USAGE, "a dimension has no name");
+    for (size_t i = 0; i < options->kept_input_count; i++)
+        if (!options->kept_inputs[i]) return base_fail(report, BASE_USAGE, "an input to keep has no name");
     for (size_t i = 0; i < options->state_count; i++)
         if (!options->states[i].input || !options->states[i].output)
             return base_fail(report, BASE_USAGE, "a state has no name");
@@ -263,7 +265,11 @@ base_status compile_import(const ouro_compile_options *options, compile_result *
     for (size_t i = 0; i < options->dim_count; i++)
         dims[i] = (import_dim){options->dims[i].name, options->dims[i].extent};
     double start = now_seconds();
-    status = import_model(options->model_path, dims, options->dim_count, NULL, &result->module, report);
+    const import_options import = {.dims = dims,
+                                   .dim_count = options->dim_count,
+                                   .kept = options->kept_inputs,
+                                   .kept_count = options->kept_input_count};
+    status = import_model_with(options->model_path, &import, NULL, &result->module, report);
     result->import_seconds = now_seconds() - start;
     if (status == BASE_OK) status = fix_shapes(result, options, report);
     if (status == BASE_OK)
@@ -274,11 +280,28 @@ base_status compile_import(const ouro_compile_options *options, compile_result *
     return status;
 }
 
+/* There is an input of each name that is to be kept. Asked late: who reads inputs by their names, says more. */
+static base_status check_kept(const ouro_compile_options *options, const ir_module *module,
+                              base_report *report) {
+    const ir_graph *graph = module->main;
+    for (size_t i = 0; i < options->kept_input_count; i++) {
+        uint32_t at = 0;
+        while (at < graph->parameter_count &&
+               strcmp(graph->parameters[at]->name, options->kept_inputs[i]) != 0)
+            at++;
+        if (at == graph->parameter_count)
+            return base_fail(report, BASE_USAGE, "%s: no input to keep is called '%.80s'",
+                             options->model_path, options->kept_inputs[i]);
+    }
+    return BASE_OK;
+}
+
 base_status compile_finish(const ouro_compile_options *options, compile_result *result, base_report *report) {
     double start = now_seconds();
     pass_options passes = options_of_passes(options);
     pass_tuning tuning;
-    base_status status = compile_open_times(options, &tuning, report);
+    base_status status = check_kept(options, result->module, report);
+    if (status == BASE_OK) status = compile_open_times(options, &tuning, report);
     if (options->tune || options->times_path) passes.tuning = &tuning;
     if (status == BASE_OK)
         status = pass_pipeline_run(result->module, &passes, &result->arena, &result->memory, report);

@@ -51,6 +51,9 @@ typedef struct ouro_compile_options {
     size_t shape_count;
     const ouro_dim *bounds; /* the most that symbolic dimensions may be */
     size_t bound_count;
+    /* Inputs that have a default value (an initializer of their name), and are to be given all the same. Else they are constants. */
+    const char *const *kept_inputs;
+    size_t kept_input_count;
     const ouro_state_pair *states; /* that are kept from run to run */
     size_t state_count;
     const char *allocator; /* as in --allocator; NULL: "auto" */

@@ -13,7 +13,7 @@ typedef struct compile_arguments {
     const char *plan, *allocator, *arena_limit, *dot, *memory_map, *report, *problem, *dump_after, *times,
         *weights, *state_type;
     const char *spill;
-    command_list dims, shapes, states, bounds;
+    command_list dims, shapes, states, bounds, kept;
     int64_t threads, max_unroll, dot_nodes;
     double seconds;
     const char *tradeoff_picture;
@@ -28,6 +28,9 @@ static const command_option compile_table[] = {
      offsetof(compile_arguments, dims)},
     {"--shape", NULL, COMMAND_LIST, "INPUT=AxBxC", "the shape of an input; '?' leaves a dimension as it is",
      offsetof(compile_arguments, shapes)},
+    {"--keep-input", NULL, COMMAND_LIST, "NAME",
+     "an input that has a default value is to be given all the same; may be repeated",
+     offsetof(compile_arguments, kept)},
     {"--max", NULL, COMMAND_LIST, "NAME=N", "a symbolic dimension is at most N; may be repeated",
      offsetof(compile_arguments, bounds)},
     {"--state", NULL, COMMAND_LIST, "IN=OUT",
@@ -396,6 +399,8 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
         .dim_count = given->dims.count,
         .shapes = shapes,
         .shape_count = given->shapes.count,
+        .kept_inputs = given->kept.items,
+        .kept_input_count = given->kept.count,
         .bounds = bounds,
         .bound_count = given->bounds.count,
         .states = states,

@@ -136,6 +136,10 @@ static int read_input(const command_model_request *request, const input_names *k
     return status == BASE_OK ? 0 : command_fail_report(&report);
 }
 
+static bool is_archive(const char *given) {
+    return !strchr(given, '=') && strchr(given, '.');
+}
+
 /* An archive without a name before it: each of its arrays is the input of its name. */
 static int read_archive(const command_model_request *request, const input_names *known, command_model *model,
                         const char *given) {
@@ -163,7 +167,7 @@ static int read_inputs(const command_model_request *request, const input_names *
     int status = 0;
     for (size_t i = 0; i < request->inputs.count && !status; i++) {
         const char *name, *file, *given = request->inputs.items[i];
-        if (!strchr(given, '=') && strchr(given, '.')) status = read_archive(request, known, model, given);
+        if (is_archive(given)) status = read_archive(request, known, model, given);
         else if (!command_split(request->self, "--input", given, &model->arena, &name, &file))
             status = BASE_USAGE;
         else status = read_input(request, known, model, name, file);
@@ -273,6 +277,34 @@ static base_status fix_inputs(const command_model_request *request, command_mode
     return status;
 }
 
+/* The names of inputs that --input gives: what is given is no constant, though it may have a default value. What cannot be read is said when it is. False when
+ * memory runs out. */
+static bool given_names(const command_model_request *request, base_arena *arena, const char *const **names,
+                        size_t *count) {
+    const char **made = NULL;
+    size_t made_count = 0;
+    for (size_t i = 0; i < request->inputs.count; i++) {
+        const char *given = request->inputs.items[i], *name = NULL, **own = &name;
+        size_t own_count = 1;
+        base_report unheard = {0};
+        if (is_archive(given)) {
+            if (request->steps) take_stacked(&given, arena);
+            if (given && command_list_npz(given, arena, &own, &own_count, &unheard) != BASE_OK) own_count = 0;
+        } else {
+            name = base_arena_text(arena, given, strcspn(given, "="));
+        }
+        const char **more = BASE_ARRAY(arena, const char *, made_count + own_count + 1);
+        if (!more || !given || (own == &name && !name)) return false;
+        if (made_count) memcpy(more, made, made_count * sizeof *more);
+        if (own_count) memcpy(more + made_count, own, own_count * sizeof *more);
+        made = more;
+        made_count += own_count;
+    }
+    *names = made;
+    *count = made_count;
+    return true;
+}
+
 static int open_onnx(const command_model_request *request, command_model *model, command_progress *progress) {
     command_waits_shorten(request->threads);
     const ouro_dim *dims;
@@ -280,7 +312,12 @@ static int open_onnx(const command_model_request *request, command_model *model,
     int status = command_dims(request->self, &request->dims, &model->arena, &dims);
     if (!status) status = command_shapes(request->self, &request->shapes, &model->arena, &shapes);
     if (status) return status;
+    const char *const *names;
+    size_t name_count;
+    if (!given_names(request, &model->arena, &names, &name_count)) return command_fail_memory();
     ouro_compile_options options = {.model_path = request->path,
+                                    .kept_inputs = names,
+                                    .kept_input_count = name_count,
                                     .dims = dims,
                                     .dim_count = request->dims.count,
                                     .shapes = shapes,

@@ -516,6 +516,7 @@ static base_status import_initializers(import_state *importer, import_scope *sco
         const Onnx__TensorProto *named = dense ? dense : sparse->values;
         const char *name = named && named->name ? named->name : "";
         ir_value *value;
+        if (graph == importer->model->graph && base_map_get(&importer->overridden, name)) continue;
         base_status status = import_constant_tensor(importer, scope->frame, dense, sparse, name, &value);
         if (status == BASE_OK) status = import_bind(importer, scope, name, value, "an initializer");
         if (status != BASE_OK) return status;

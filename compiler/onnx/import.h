@@ -17,6 +17,17 @@
 base_status import_model(const char *path, const import_dim *dims, size_t dim_count,
                          const base_allocator *allocator, ir_module **module, base_report *report);
 
+/* The same, where inputs named in `kept` that have a default value (an initializer of their name) stay inputs. Else such inputs are constants. Names that
+ * the model lacks are no error here. */
+typedef struct import_options {
+    const import_dim *dims;
+    size_t dim_count;
+    const char *const *kept;
+    size_t kept_count;
+} import_options;
+base_status import_model_with(const char *path, const import_options *options,
+                              const base_allocator *allocator, ir_module **module, base_report *report);
+
 /* ---- data files (value.c) ------------------------------------------------------------------------------------- */
 
 /* What a TensorProto, SequenceProto, MapProto or OptionalProto holds. */

@@ -76,7 +76,14 @@ static bool is_initializer(const base_map *initializers, const char *name) {
     return base_map_get(initializers, name) != NULL;
 }
 
-/* Inputs that have no initializer become parameters; the others are constants (files of IR version 3 and
+/* The default value of the input is not used. */
+static bool is_kept(const import_state *importer, const char *name) {
+    for (size_t i = 0; i < importer->kept_count; i++)
+        if (strcmp(importer->kept[i], name) == 0) return true;
+    return false;
+}
+
+/* Inputs that have no initializer, or are kept although they have one, become parameters; the others are constants (files of IR version 3 and
  * before list every initializer as an input too). */
 static base_status bind_inputs(import_state *importer, import_scope *scope, const Onnx__GraphProto *graph) {
     base_map initializers = {.arena = &importer->arena};
@@ -92,7 +99,11 @@ static base_status bind_inputs(import_state *importer, import_scope *scope, cons
     for (size_t i = 0; i < graph->n_input; i++) {
         const Onnx__ValueInfoProto *info = graph->input[i];
         const char *name = info->name ? info->name : "";
-        if (is_initializer(&initializers, name)) continue;
+        if (is_initializer(&initializers, name)) {
+            if (!is_kept(importer, name)) continue;
+            if (!base_map_put(&importer->overridden, name, info->name))
+                return base_fail_memory(importer->report);
+        }
         op_type type;
         base_status status = import_type(importer, info, true, &type);
         if (status != BASE_OK) return status;
@@ -257,18 +268,27 @@ static base_status import_file(import_state *importer) {
 
 base_status import_model(const char *path, const import_dim *dims, size_t dim_count,
                          const base_allocator *allocator, ir_module **module, base_report *report) {
+    return import_model_with(path, &(import_options){.dims = dims, .dim_count = dim_count}, allocator, module,
+                             report);
+}
+
+base_status import_model_with(const char *path, const import_options *options,
+                              const base_allocator *allocator, ir_module **module, base_report *report) {
     import_state importer = {.path = path,
                              .report = report,
                              .allocator = allocator ? allocator : &base_allocator_heap,
-                             .dims = dims,
-                             .dim_count = dim_count,
+                             .dims = options->dims,
+                             .dim_count = options->dim_count,
+                             .kept = options->kept,
+                             .kept_count = options->kept_count,
                              .graphs = &import_graph_functions};
     base_watched_allocator watched;
     base_watch_allocator(&watched, importer.allocator);
     base_arena_init(&importer.arena, &watched.allocator);
     base_arena_init(&importer.scratch, &watched.allocator);
     import_blocks_init(&importer.blocks, importer.allocator);
-    importer.functions.arena = importer.symbols.arena = importer.shared.arena = &importer.arena;
+    importer.functions.arena = importer.symbols.arena = importer.shared.arena = importer.overridden.arena =
+        &importer.arena;
     import_context(&importer, NULL, NULL);
     base_status status = import_file(&importer);
     if (status != BASE_SYSTEM_ERROR &&

@@ -55,6 +55,11 @@ def test_nothing_is_copied(models):
         session.bind_output("x", numpy.empty(65536, numpy.float64))
 
 
+def test_default_values(models):
+    with pytest.raises(ouro.OuroError, match="no input to keep is called 'none'"):
+        ouro.compile(models / "swap.onnx", keep_inputs=["none"])
+
+
 def test_files_and_pickles(models, tmp_path):
     path = tmp_path / "swap.plan"
     made = ouro.compile(models / "swap.onnx", path)

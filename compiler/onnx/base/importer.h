@@ -108,6 +108,9 @@ typedef struct import_state {
     const import_dim *dims;
     size_t dim_count;
     bool *dim_used;
+    const char *const *kept; /* inputs that stay inputs although they have a default value */
+    size_t kept_count;
+    base_map overridden; /* the initializers that are the defaults of these */
     const import_graphs *graphs;
     ir_module *module;
     base_report refused; /* what is wrong with the first node whose types do not fit: others may fail for want of them */

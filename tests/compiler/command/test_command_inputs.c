@@ -63,6 +63,22 @@ static void write_others(const char *path) {
     onnx_free(o);
 }
 
+/* y = a + b + c, where b and c have default values. */
+static void write_defaults(const char *path) {
+    onnx *o = onnx_new(17);
+    onnx_input(o, o->graph, "a", 1, "2,3");
+    onnx_input(o, o->graph, "b", 1, "2,3");
+    onnx_input(o, o->graph, "c", 1, "1");
+    Onnx__TensorProto *zeros = onnx_tensor(o, "b", 1, "2,3");
+    onnx_raw(o, zeros, (float[6]){0}, 6 * sizeof(float));
+    onnx_initializer(o, o->graph, zeros);
+    onnx_floats(o, o->graph, "c", 1, (float[]){100});
+    onnx_node(o, o->graph, "Sum", "", "a,b,c", "y");
+    onnx_output(o, o->graph, "y");
+    onnx_write(o, path);
+    onnx_free(o);
+}
+
 static int setup_folder(void **state) {
     (void)state;
     if (system("rm -rf '" FOLDER "' && mkdir -p '" FOLDER "'") != 0) return -1;
@@ -72,6 +88,7 @@ static int setup_folder(void **state) {
     write_sum(FOLDER "/ranks.onnx", MODEL_FLOAT, -1, NULL, -1, NULL);
     write_choices(FOLDER "/choices.onnx");
     write_others(FOLDER "/others.onnx");
+    write_defaults(FOLDER "/defaults.onnx");
     write_sum(FOLDER "/scalars.onnx", MODEL_INT64, 0, NULL, 1, two);
     return 0;
 }
@@ -143,6 +160,25 @@ static void test_archives(void **state) {
     expect_error(RUN("run", "other.onnx", "--input", "c=arrays.npz"), 1,
                  "there is no array 'c' in it, there are: 'a', 'b'");
     expect_error(RUN("run", "other.onnx", "--input", "arrays.npz"), 2, "there is no input 'a'");
+}
+
+/* What is given replaces a default value; a plan has such inputs where it was made with --keep-input. */
+static void test_default_values(void **state) {
+    (void)state;
+    command_file_put(FOLDER, "arrays.npz", arrays_npz, sizeof arrays_npz);
+    expect_output(RUN("run", "defaults.onnx", "--input", "a=arrays.npz", "--input", "c=1"),
+                  "y: float32[2,3]: 2 3 4 5 6 ...");
+    expect_output(RUN("run", "defaults.onnx", "--input", "arrays.npz"),
+                  "y: float32[2,3]: 111 122 133 144 155 ...");
+    expect_output(RUN("bench", "defaults.onnx", "--input", "arrays.npz", "--runs", "2"), "defaults.onnx");
+    expect_error(RUN("run", "defaults.onnx", "--input", "a=arrays.npz", "--input", "d=1"), 2,
+                 "there is no input 'd', expected one of: 'a'");
+    expect_output(RUN("compile", "defaults.onnx", "-o", "kept.plan", "--keep-input", "c"), "plan kept.plan");
+    expect_error(RUN("run", "kept.plan", "--input", "a=arrays.npz"), 2, "no data for input 'c'");
+    expect_output(RUN("run", "kept.plan", "--input", "a=arrays.npz", "--input", "c=-1"),
+                  "y: float32[2,3]: 0 1 2 3 4 ...");
+    expect_error(RUN("compile", "defaults.onnx", "-o", "none.plan", "--keep-input", "d"), 2,
+                 "no input to keep is called 'd'");
 }
 
 static void test_shapes(void **state) {
@@ -411,6 +447,7 @@ int main(void) {
     onnxruntime = given && *given ? strdup(given) : NULL; /* setenv takes the place of what getenv gave */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_archives),
+        cmocka_unit_test(test_default_values),
         cmocka_unit_test(test_choices),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_shapes_of_plans),

@@ -308,6 +308,35 @@ static void test_initializers_as_inputs(void **state) {
     onnx_free(o);
 }
 
+/* An input with a default value stays an input where that is wanted, be its default dense or sparse; names that no input has change nothing. */
+static void test_kept_inputs(void **state) {
+    (void)state;
+    static const char *const kept[] = {"w", "none", "x"};
+    onnx *o = onnx_new(13);
+    onnx_input(o, o->graph, "w", 1, "2");
+    onnx_input(o, o->graph, "v", 1, "2");
+    onnx_input(o, o->graph, "x", 1, "2");
+    onnx_floats(o, o->graph, "w", 2, (float[]){1, 2});
+    onnx_floats(o, o->graph, "v", 2, (float[]){3, 4});
+    onnx_node(o, o->graph, "Add", "", "x,w", "z");
+    onnx_node(o, o->graph, "Mul", "", "z,v", "y");
+    onnx_output(o, o->graph, "y");
+    onnx_write(o, "model.onnx");
+    ir_module *module;
+    base_report_clear(&report);
+    const import_options options = {.kept = kept, .kept_count = 3};
+    if (import_model_with("model.onnx", &options, NULL, &module, &report) != BASE_OK)
+        fail_msg("%s", report.text);
+    if (ir_verify(module, "imported", &report) != BASE_OK) fail_msg("%s", report.text);
+    assert_int_equal(module->main->parameter_count, 2);
+    assert_string_equal(module->main->parameters[0]->name, "w");
+    assert_string_equal(module->main->parameters[1]->name, "x");
+    assert_non_null(constant_named(module, "v"));
+    ir_module_free(module);
+    unlink("model.onnx");
+    onnx_free(o);
+}
+
 static onnx *make_symbolic(void) {
     onnx *o = onnx_new(13);
     onnx_input(o, o->graph, "x", 1, "batch,?,3");
@@ -586,6 +615,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_external),
         cmocka_unit_test(test_interface_names),
         cmocka_unit_test(test_initializers_as_inputs),
+        cmocka_unit_test(test_kept_inputs),
         cmocka_unit_test(test_dimensions),
         cmocka_unit_test(test_made_up_names),
         cmocka_unit_test(test_habits),
