@@ -297,11 +297,12 @@ static base_status check_kept(const ouro_compile_options *options, const ir_modu
 }
 
 base_status compile_finish(const ouro_compile_options *options, compile_result *result, base_report *report) {
+    base_status status = check_kept(options, result->module, report);
+    if (status != BASE_OK) return status;
     double start = now_seconds();
     pass_options passes = options_of_passes(options);
     pass_tuning tuning;
-    base_status status = check_kept(options, result->module, report);
-    if (status == BASE_OK) status = compile_open_times(options, &tuning, report);
+    status = compile_open_times(options, &tuning, report);
     if (options->tune || options->times_path) passes.tuning = &tuning;
     if (status == BASE_OK)
         status = pass_pipeline_run(result->module, &passes, &result->arena, &result->memory, report);
