@@ -417,15 +417,15 @@ def _fail(message: str) -> NoReturn:
 
 def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optional[Mapping[str, int]] = None,
             shapes: Optional[Mapping[str, Sequence[Optional[int]]]] = None, max: Optional[Mapping[str, int]] = None,
-            keep_inputs: Sequence[str] = (), state: Optional[Mapping[str, str]] = None, allocator: Optional[str] = None, seconds: float = 0,
+            keep_input: Sequence[str] = (), state: Optional[Mapping[str, str]] = None, allocator: Optional[str] = None, seconds: float = 0,
             threads: int = 1, max_unroll: int = 0, arena_limit: Union[int, str, None] = None,
-            exact_arithmetic: bool = False, whole_batch: bool = False, weights: Optional[str] = None, state_type: Optional[str] = None, tune: bool = False, times: Optional[PathLike] = None,
+            exact_arithmetic: bool = False, no_bands: bool = False, whole_batch: bool = False, weights: Optional[str] = None, state_type: Optional[str] = None, tune: bool = False, times: Optional[PathLike] = None,
             spill: Optional[PathLike] = None, portable: bool = False, memory_map: bool = False, dot: Optional[PathLike] = None, dot_nodes: int = 0,
             problem: Optional[PathLike] = None, dump_after: Optional[str] = None) -> Plan:
     """Compiles a model (.onnx), into a plan file where `output` names one.
 
     dims: extents of symbolic dimensions by name. shapes: of inputs, None leaves a dimension as it is. max: the most that a dimension
-    may be. keep_inputs: inputs that have a default value, and are to be given all the same. state: outputs that become inputs of the next run, {input: output}, `*` stands for any text. arena_limit: bytes, or
+    may be. keep_input: inputs that have a default value, and are to be given all the same. state: outputs that become inputs of the next run, {input: output}, `*` stands for any text. arena_limit: bytes, or
     "min", or "5%": the least that takes at most 5 percent more time, as predicted. spill: a file for what the arena may not take even so. tune: kernels are measured on this machine; times: a file
     of measured times, read where it is there, written after tuning. state_type: what `--states` takes. dump_after: a pass or "all", whose IR goes to stderr. The
     rest is as in `ouro compile --help`.
@@ -457,13 +457,13 @@ def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optiona
             for d, extent in enumerate(shape):
                 given[i].dims[d] = -1 if extent is None else extent
         options.shapes, options.shape_count = given, len(shapes or {})
-        names = ffi.new("char *[]", [text(name) for name in keep_inputs] or 1)
-        options.kept_inputs, options.kept_input_count = names, len(keep_inputs)
+        names = ffi.new("char *[]", [text(name) for name in keep_input] or 1)
+        options.kept_inputs, options.kept_input_count = names, len(keep_input)
         states = ffi.new("ouro_state_pair[]", [{"input": text(a), "output": text(b)} for a, b in (state or {}).items()] or 1)
         options.states, options.state_count = states, len(state or {})
         options.allocator, options.seconds, options.threads = text(allocator), seconds, threads
         options.max_unroll, options.exact_arithmetic, options.portable = max_unroll, exact_arithmetic, portable
-        options.whole_batch = whole_batch
+        options.no_bands, options.whole_batch = no_bands, whole_batch
         options.weights, options.state_type = text(weights), text(state_type)
         options.tune, options.times_path = tune, text(times)
         if arena_limit is not None:
