@@ -505,7 +505,73 @@ def experts(quantised):
     return make
 
 
+def linear_attention(d):
+    heads, more, size, wide, steps = d.number(1, 3), d.number(1, 3), d.number(1, 20), d.number(1, 40), d.number(1, 9)
+    q, states = (heads * more, heads) if d.maybe() else (heads, heads * more)
+    keys = d.pick([states, 1])
+    rule = d.pick(["linear", "gated", "delta", "gated_delta"])
+    inputs = [d.tensor(F, [2, steps, q * size], special=0), d.tensor(F, [2, steps, keys * size], special=0) / F(2 * size), d.tensor(F, [2, steps, states * wide], special=0),
+              d.tensor(F, [2, states, size, wide], special=0) if d.maybe() else None,
+              -np.abs(d.tensor(F, [2, steps, states * d.pick([1, size])], special=0)) if "gated" in rule else None,
+              np.abs(d.tensor(F, [2, steps, d.pick([1, states])], special=0)) / F(100) if "delta" in rule else None]
+    while inputs[-1] is None:
+        inputs.pop()
+    return inputs, {"q_num_heads": q, "kv_num_heads": states, "update_rule": rule, **({"scale": d.r.uniform(.1, 1)} if d.maybe() else {})}, 2
+
+
+def attention_gate(d):
+    heads, dtype = d.number(1, 9), d.pick([F, np.float16])
+    a = d.tensor(dtype, [d.number(1, 3), d.number(1, 5), heads], special=0)
+    return [a, d.tensor(F, [heads], special=0), -np.abs(d.tensor(F, [heads], special=0)), d.tensor(dtype, a.shape, special=0)], {}, 2
+
+
+def gated_norm(d):
+    size, dtype = d.number(1, 20), d.pick([F, np.float16])
+    x = d.tensor(dtype, [d.number(1, 3), d.number(1, 5), size * d.number(1, 4)], special=0)
+    return [x, d.tensor(dtype, [size], special=0), d.tensor(dtype, x.shape, special=0)], {"epsilon": 10.0 ** -d.number(1, 6)} if d.maybe() else {}
+
+
+def gated_sum(d):
+    x = d.tensor(F, d.shape(1, empty=0), special=0)
+    return [x, d.tensor(F, x.shape, special=0), d.tensor(F, list(x.shape[:-1]) + [1], special=0)], {}
+
+
+def causal_convolution(d):
+    channels, length, kernel, dilation, last = d.number(1, 20), d.number(1, 9), d.number(1, 5), d.number(1, 3), d.number(0, 1)
+    def turned(steps):
+        return d.tensor(F, [2, steps, channels] if last else [2, channels, steps], special=0)
+    inputs = [turned(length), d.tensor(F, [channels, 1, kernel], special=0), d.tensor(F, [channels], special=0) if d.maybe() else None,
+              turned((kernel - 1) * dilation) if d.maybe() else None]
+    while inputs[-1] is None:
+        inputs.pop()
+    return inputs, {"activation": d.pick(["none", "silu", "swish"]), "dilation": dilation, "channels_last": last}, 2
+
+
+def multimodal_rotary(d):
+    sections, heads, rows = [d.number(0, 4) for _ in range(2)] + [d.number(1, 4)], d.number(1, 3), d.number(1, 5)
+    half = sum(sections)
+    x = d.tensor(F, [2, rows, heads * 2 * half] if d.maybe() else [2, heads, rows, 2 * half], special=0)
+    return ([x, d.n.randint(0, 9, (3, 2, rows)).astype(I64), d.tensor(F, [9, half], special=0), d.tensor(F, [9, half], special=0)],
+            {"mrope_section": sections, "mrope_layout": d.number(0, 1), "interleaved": d.number(0, 1), "num_heads": heads})
+
+
+def engram_gate(d):
+    rows, parts, size = d.number(1, 4), d.number(1, 3), d.number(1, 20)
+    keys = [2, rows, parts, size]
+    return [d.tensor(F, keys, special=0), d.tensor(F, keys, special=0), d.tensor(F, [2, rows, size], special=0), d.tensor(F, keys[2:], special=0), d.tensor(F, keys[2:], special=0)], {}
+
+
+def ngram_hash(d):
+    most, heads, dtype = d.number(2, 4), d.number(1, 3), d.pick([I64, np.int32])
+    inputs = [d.n.randint(0, 5000, (2, d.number(1, 6))).astype(dtype), d.n.randint(-1 << 30, 1 << 30, most).astype(dtype), d.n.randint(1, 999, (most - 1) * heads).astype(dtype)]
+    if d.maybe():
+        inputs.append(d.n.randint(0, 5000, (2, most - 1)).astype(dtype))
+    return inputs, {"max_ngram_size": most, "n_head_per_ngram": heads, "pad_id": d.number(0, 9)}, 2
+
+
 MS = {
+    "LinearAttention": linear_attention, "LinearAttentionGate": attention_gate, "GatedRMSNorm": gated_norm, "GatedAdd": gated_sum, "CausalConvWithState": causal_convolution,
+    "MRotaryEmbedding": multimodal_rotary, "EngramGate": engram_gate, "NGramHashMapping": ngram_hash,
     "MoE": experts(False), "QMoE": experts(True),
     "MultiHeadAttention": multi_head, "Attention": projected_attention, "GroupQueryAttention": group_query, "RotaryEmbedding": rotary,
     "MatMulNBits": weight_bits,

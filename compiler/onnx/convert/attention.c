@@ -19,24 +19,15 @@ static ir_value *with_past(const import_node *n, ir_value *past, ir_value *x) {
     return expr_with_integer(n, OP_CONCAT, "axis", 2, 2, inputs);
 }
 
-/* The extent of x along an axis, as a vector of one. */
-static ir_value *extent_of(const import_node *n, ir_value *x, int64_t axis) {
-    op_attributes attributes = {0};
-    if (!import_attributes_add_integer(n, &attributes, "start", axis) ||
-        !import_attributes_add_integer(n, &attributes, "end", axis + 1))
-        return NULL;
-    return import_make(n, OP_SHAPE, attributes, 1, &x);
-}
-
 /* Query i sees keys up to i and as many more as came before: those of the past; or, where the cache is the caller's, the valid
  * ones but for as many as there are queries. */
 static base_status causal_offsets(const import_node *n, ir_value **offsets) {
     *offsets = NULL;
     if (import_integer(n, "is_causal", 0) == 0) return BASE_OK;
     if (expr_input(n, PAST_K)) {
-        *offsets = extent_of(n, expr_input(n, PAST_K), 2);
+        *offsets = expr_extent(n, expr_input(n, PAST_K), 2);
     } else if (expr_input(n, LENGTHS)) {
-        ir_value *queries = extent_of(n, expr_input(n, Q), import_rank_of(expr_input(n, Q)) == 4 ? 2 : 1);
+        ir_value *queries = expr_extent(n, expr_input(n, Q), import_rank_of(expr_input(n, Q)) == 4 ? 2 : 1);
         *offsets = expr_binary(n, OP_SUB, expr_input(n, LENGTHS), queries);
     } else {
         return BASE_OK;
@@ -106,26 +97,72 @@ base_status import_convert_attention(import_node *n) {
 
 /* ---- CausalConvWithState ------------------------------------------------------------------------------- */
 
-/* What came before stands in front of the input; then it is a convolution of each channel by itself. */
+/* [batch, steps, channels...] as [batch, channels, steps]. */
+static ir_value *channels_first(const import_node *n, ir_value *x) {
+    static const int64_t joined[] = {0, 0, -1}, order[] = {0, 2, 1};
+    return expr_transpose(n, import_rank_of(x) == 3 ? x : expr_reshape(n, x, 3, joined), 3, order);
+}
+
+/* [batch, channels, steps] with the axes of `like`, whose channels are last. */
+static ir_value *channels_last(const import_node *n, ir_value *x, const ir_value *like) {
+    static const int64_t order[] = {0, 2, 1};
+    const op_shape *shape = &like->type.shape;
+    int64_t extents[OP_MAX_RANK] = {0};
+    for (int32_t i = 2; i < shape->rank; i++) extents[i] = shape->dims[i];
+    x = expr_transpose(n, x, 3, order);
+    return shape->rank == 3 ? x : expr_reshape(n, x, (size_t)shape->rank, extents);
+}
+
+static base_status check_causal_conv(const import_node *n, bool last) {
+    base_report *report = n->importer->report;
+    const int64_t dilation = import_integer(n, "dilation", 1);
+    if (import_integer(n, "ndim", 1) != 1 || import_integer(n, "state_window", 0) != 0)
+        return base_fail_unsupported(report,
+                                     "ndim other than 1 and state_window other than 0 are not supported");
+    if (dilation < 1)
+        return base_fail(report, BASE_INVALID, "attribute \"dilation\" is %lld, expected 1 or more",
+                         (long long)dilation);
+    const op_shape *shape = &n->inputs[0]->type.shape;
+    bool known = shape->rank >= 3;
+    for (int32_t i = 2; i < shape->rank && shape->rank > 3; i++) known &= shape->dims[i] >= 0;
+    return !last || known
+               ? BASE_OK
+               : base_fail_unsupported(report, "needs an input of 3 axes or more whose channels are known");
+}
+
+/* What came before stands in front of the input; then it is a convolution of each channel by itself. That of com.microsoft may have its channels
+ * last, as several axes, and a dilation. */
 base_status import_convert_causal_conv(import_node *n) {
-    ir_value *x = expr_input(n, 0), *w = expr_input(n, 1), *past = expr_input(n, 3), *whole;
-    const int64_t one = 1, none[] = {0, 0}, after[] = {0, 0, 0}, last = INT64_MAX, along = 2;
-    const op_shape *shape = w ? &w->type.shape : NULL, *input = x ? &x->type.shape : NULL;
-    int64_t channels = shape && shape->rank == 3 ? shape->dims[0] : -1;
-    if (channels < 0 && input && input->rank == 3) channels = input->dims[1];
+    const int64_t one = 1, none[] = {0, 0}, after[] = {0, 0, 0}, most = INT64_MAX, along = 2;
+    const int64_t dilation = import_integer(n, "dilation", 1);
+    const bool last = import_integer(n, "channels_last", 0) == 1;
+    ir_value *x = n->inputs[0], *w = n->inputs[1], *past = expr_input(n, 3), *whole;
+    base_status status = check_causal_conv(n, last);
+    if (status != BASE_OK) return status;
+    if (last) {
+        x = channels_first(n, x);
+        past = past ? channels_first(n, past) : NULL;
+        if (!x || (expr_input(n, 3) && !past)) return import_memory(n);
+    }
+    int64_t channels = import_rank_of(w) == 3 ? w->type.shape.dims[0] : -1;
+    if (channels < 0 && import_rank_of(x) == 3) channels = x->type.shape.dims[1];
     if (channels < 1) return base_fail_unsupported(n->importer->report, "needs a known number of channels");
     if (past) {
         ir_value *inputs[] = {past, x};
         whole = expr_with_integer(n, OP_CONCAT, "axis", 2, 2, inputs);
     } else {
-        ir_value *before = expr_binary(n, OP_SUB, extent_of(n, w, 2), import_constant_integers(n, 1, &one));
+        ir_value *before = expr_binary(n, OP_SUB, expr_extent(n, w, 2), import_constant_integers(n, 1, &one));
+        before = expr_binary(n, OP_MUL, before, import_constant_integers(n, 1, &dilation));
         ir_value *inputs[] = {import_constant_integers(n, 2, none), before,
                               import_constant_integers(n, 3, after)};
         whole = expr_binary(n, OP_PAD, x, expr_with_integer(n, OP_CONCAT, "axis", 0, 3, inputs));
     }
     ir_value *operands[] = {whole, w, expr_input(n, 2)};
-    ir_value *y =
-        whole ? expr_with_integer(n, OP_CONV, "group", channels, operands[2] ? 3 : 2, operands) : NULL;
+    op_attributes attributes = {0};
+    if (!whole || !import_attributes_add_integer(n, &attributes, "group", channels) ||
+        !import_attributes_add_integers(n, &attributes, "dilations", 1, &dilation))
+        return import_memory(n);
+    ir_value *y = import_make(n, OP_CONV, attributes, operands[2] ? 3 : 2, operands);
     const Onnx__AttributeProto *activation = import_attribute(n, "activation");
     if (activation && activation->s.len) {
         const op_string word = {(const char *)activation->s.data, activation->s.len};
@@ -134,13 +171,13 @@ base_status import_convert_causal_conv(import_node *n) {
             return base_fail(n->importer->report, BASE_INVALID,
                              "attribute \"activation\" is unknown, expected silu, swish or none");
     }
-    base_status status = expr_finish(n, y);
+    status = expr_finish(n, last ? channels_last(n, y, n->inputs[0]) : y);
     if (status != BASE_OK || !import_output_named(n, 1)) return status;
-    ir_value *slice[] = {whole, extent_of(n, x, 2), import_constant_integers(n, 1, &last),
+    ir_value *slice[] = {whole, expr_extent(n, x, 2), import_constant_integers(n, 1, &most),
                          import_constant_integers(n, 1, &along)};
-    return expr_output(
-        n, 1,
-        slice[1] && slice[2] && slice[3] ? import_make(n, OP_SLICE, (op_attributes){0}, 4, slice) : NULL);
+    ir_value *state =
+        slice[1] && slice[2] && slice[3] ? import_make(n, OP_SLICE, (op_attributes){0}, 4, slice) : NULL;
+    return expr_output(n, 1, last ? channels_last(n, state, n->inputs[0]) : state);
 }
 
 /* ---- FlexAttention ------------------------------------------------------------------------------------- */

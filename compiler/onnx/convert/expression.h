@@ -23,6 +23,8 @@ ir_value *expr_reduce(const import_node *n, op_code code, ir_value *x, size_t co
 /* Squeeze or Unsqueeze (`code`) of one axis. */
 ir_value *expr_axis(const import_node *n, op_code code, ir_value *x, int64_t axis);
 ir_value *expr_transpose(const import_node *n, ir_value *x, size_t rank, const int64_t *order);
+/* The extent of `x` along an axis, as a vector of one. */
+ir_value *expr_extent(const import_node *n, ir_value *x, int64_t axis);
 /* A Reshape to these extents: 0 keeps that of `x` at the same place, -1 is what is left. */
 ir_value *expr_reshape(const import_node *n, ir_value *x, size_t rank, const int64_t *extents);
 

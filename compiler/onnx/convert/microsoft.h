@@ -55,6 +55,15 @@ bool import_ms_add_bits(const import_node *n, op_attributes *attributes, int64_t
                         int64_t bits, int64_t block);
 base_status import_convert_ms_matmul_bnb4(import_node *n);
 
+/* ---- microsoft_linear.c ---- */
+base_status import_convert_ms_linear_attention(import_node *n);
+base_status import_convert_ms_linear_attention_gate(import_node *n);
+base_status import_convert_ms_gated_norm(import_node *n);
+base_status import_convert_ms_gated_add(import_node *n);
+base_status import_convert_ms_multimodal_rotary_embedding(import_node *n);
+base_status import_convert_ms_engram_gate(import_node *n);
+base_status import_convert_ms_ngram_hash(import_node *n);
+
 /* ---- microsoft_experts.c ---- */
 base_status import_convert_ms_mixture(import_node *n);
 base_status import_convert_ms_quantized_mixture(import_node *n);

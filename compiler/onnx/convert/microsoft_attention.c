@@ -31,18 +31,9 @@ static ir_value *element(const import_node *n, ir_value *x, int64_t axis, int64_
     return inputs[1] ? expr_with_integer(n, OP_GATHER, "axis", axis, 2, inputs) : NULL;
 }
 
-/* The extent of x along an axis, as a vector of one. */
-static ir_value *extent_of(const import_node *n, ir_value *x, int64_t axis) {
-    op_attributes attributes = NONE;
-    if (!x || !import_attributes_add_integer(n, &attributes, "start", axis) ||
-        !import_attributes_add_integer(n, &attributes, "end", axis + 1))
-        return NULL;
-    return import_make(n, OP_SHAPE, attributes, 1, &x);
-}
-
 /* 0, 1, ... below the extent of x along an axis. */
 static ir_value *counted(const import_node *n, ir_value *x, int64_t axis) {
-    ir_value *range[] = {import_constant_integer(n, 0), expr_axis(n, OP_SQUEEZE, extent_of(n, x, axis), 0),
+    ir_value *range[] = {import_constant_integer(n, 0), expr_axis(n, OP_SQUEEZE, expr_extent(n, x, axis), 0),
                          import_constant_integer(n, 1)};
     return range[0] && range[1] && range[2] ? import_make(n, OP_RANGE, NONE, 3, range) : NULL;
 }
@@ -257,15 +248,15 @@ static base_status share_caches(const import_node *n, attention *a, ir_value *pa
     if (!past_key || !past_value || import_rank_of(a->k) != 3 || import_rank_of(a->v) != 3)
         return base_fail_unsupported(
             n->importer->report, "past_sequence_length needs past keys and values, and new ones of rank 3");
-    ir_value *rows = extent_of(n, a->k, 1), *first = expr_reshape(n, expr_cast(n, past, OP_INT64), 1, &one);
+    ir_value *rows = expr_extent(n, a->k, 1), *first = expr_reshape(n, expr_cast(n, past, OP_INT64), 1, &one);
     ir_value *positions = expr_binary(n, OP_ADD, first, counted(n, a->k, 1));
     if (!rows || !positions) return import_memory(n);
     const int64_t count = a->k->type.shape.dims[1];
     positions = count == 1 ? expr_reshape(n, positions, 2, two) : expr_axis(n, OP_UNSQUEEZE, positions, 0);
     a->k = cached(n, past_key, by_head(n, a->k, a->heads), positions, true);
     a->v = cached(n, past_value, by_head(n, a->v, a->heads), positions, true);
-    a->lengths = expr_binary(n, OP_EXPAND, expr_binary(n, OP_ADD, first, rows), extent_of(n, a->q, 0));
-    if (a->causal) a->offsets = expr_binary(n, OP_EXPAND, first, extent_of(n, a->q, 0));
+    a->lengths = expr_binary(n, OP_EXPAND, expr_binary(n, OP_ADD, first, rows), expr_extent(n, a->q, 0));
+    if (a->causal) a->offsets = expr_binary(n, OP_EXPAND, first, expr_extent(n, a->q, 0));
     return a->k && a->v && a->lengths && (!a->causal || a->offsets) ? BASE_OK : import_memory(n);
 }
 
@@ -284,7 +275,7 @@ static base_status attend_with_past(import_node *n, attention *a, uint32_t first
     }
     if (status == BASE_OK) status = masked(n, a, expr_input(n, first), expr_input(n, first + 1));
     if (status != BASE_OK) return status;
-    if (a->causal && keys && !shared && !(a->offsets = extent_of(n, keys, 2))) return import_memory(n);
+    if (a->causal && keys && !shared && !(a->offsets = expr_extent(n, keys, 2))) return import_memory(n);
     status = attend(n, a, 3);
     if (status == BASE_OK) status = expr_output(n, 1, a->k);
     return status == BASE_OK ? expr_output(n, 2, a->v) : status;
@@ -399,7 +390,7 @@ static base_status attend_projected(import_node *n, ir_value *projected, int64_t
     if (!a.k || !a.v) return import_memory(n);
     status = masked(n, &a, mask, added);
     if (status != BASE_OK) return status;
-    if (a.causal && past && !(a.offsets = extent_of(n, past, 3))) return import_memory(n);
+    if (a.causal && past && !(a.offsets = expr_extent(n, past, 3))) return import_memory(n);
     status = attend(n, &a, 0);
     if (status != BASE_OK || !import_output_named(n, 1)) return status;
     ir_value *both[] = {expr_axis(n, OP_UNSQUEEZE, a.k, 0), expr_axis(n, OP_UNSQUEEZE, a.v, 0)};
@@ -453,7 +444,7 @@ static base_status rotate(const import_node *n, ir_value **x, int64_t heads, ir_
 
 /* From the first position of all, [1], those of each row of x, whose rows are along `axis`. */
 static ir_value *positions_from(const import_node *n, ir_value *first, ir_value *x, int64_t axis) {
-    ir_value *extents[] = {extent_of(n, x, 0), extent_of(n, x, axis)};
+    ir_value *extents[] = {expr_extent(n, x, 0), expr_extent(n, x, axis)};
     ir_value *rows = expr_binary(n, OP_ADD, first, counted(n, x, axis));
     if (!rows || !extents[0] || !extents[1]) return NULL;
     ir_value *inputs[] = {rows, expr_with_integer(n, OP_CONCAT, "axis", 0, 2, extents)};
@@ -584,7 +575,7 @@ base_status import_convert_ms_group_query_attention(import_node *n) {
     /* Input 5 is one less than the valid keys of each batch; a first prompt may be shorter than the queries. */
     ir_value *last = expr_reshape(n, expr_cast(n, n->inputs[G_LENGTHS], OP_INT64), 1, &all);
     a.lengths = expr_binary(n, OP_ADD, last, import_constant_integer(n, 1));
-    ir_value *before = expr_binary(n, OP_SUB, a.lengths, extent_of(n, n->inputs[G_QUERY], 1));
+    ir_value *before = expr_binary(n, OP_SUB, a.lengths, expr_extent(n, n->inputs[G_QUERY], 1));
     a.offsets = expr_binary(n, OP_MAX, before, import_constant_integer(n, 0));
     ir_value *positions = expr_binary(n, OP_ADD, expr_axis(n, OP_UNSQUEEZE, a.offsets, 1),
                                       expr_axis(n, OP_UNSQUEEZE, counted(n, n->inputs[G_QUERY], 1), 0));

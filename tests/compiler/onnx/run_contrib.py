@@ -309,5 +309,80 @@ gives('QGemm', operands[:6], [F(y)])
 gives('QGemm', [*operands, np.float32(64), np.int8(-3)], [np.int8(np.clip(np.rint(y / 64) - 3, -128, 127))])
 gives('QGemm', [*operands, None, np.uint8(100)], [np.uint8(np.clip(np.rint(y) + 100, 0, 255))])
 
+# ---- linear attention ----------------------------------------------------------------------------------------------------------
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x.astype(np.float64)))
+
+
+def linear_attention(q, k, v, state, decay, beta, heads, key_heads, states):
+    """Of each head by itself, token by token, in double; queries and keys of fewer heads are read by several states."""
+    batch, steps = q.shape[:2]
+    size, wide, out = q.shape[2] // heads, v.shape[2] // states, max(heads, states)
+    result, left = np.zeros((batch, steps, out, wide)), np.zeros((batch, states, size, wide)) if state is None else state.astype(np.float64)
+    for b, h in np.ndindex(batch, states):
+        s = left[b, h]
+        for t in range(steps):
+            key = k[b, t].reshape(key_heads, size)[h * key_heads // states].astype(np.float64)
+            value = v[b, t].reshape(states, wide)[h].astype(np.float64)
+            if decay is not None:
+                s = s * np.exp(decay[b, t].reshape(states, -1)[h].astype(np.float64))[:, None]
+            if beta is not None:
+                value = beta[b, t, h % beta.shape[2]] * (value - key @ s)
+            s = s + np.outer(key, value)
+            for o in range(out):
+                if o * states // out == h:
+                    result[b, t, o] = q[b, t].reshape(heads, size)[o * heads // out] @ s / np.sqrt(size)
+        left[b, h] = s
+    return F(result.reshape(batch, steps, -1)), F(left)
+
+
+for heads, key_heads, states, steps, size, wide in (2, 2, 2, 5, 4, 4), (4, 2, 2, 3, 8, 70), (2, 2, 6, 4, 3, 5), (2, 1, 2, 1, 16, 17), (1, 1, 1, 70, 5, 33):
+    q, k, v = draw(2, steps, heads * size), draw(2, steps, key_heads * size), draw(2, steps, states * wide)
+    for rule in 'linear', 'gated', 'delta', 'gated_delta':
+        decay = -np.abs(draw(2, steps, states * (size if steps > 1 else 1))) if 'gated' in rule else None
+        beta = np.abs(draw(2, steps, states if steps > 1 else 1)) / 4 if 'delta' in rule else None
+        for past in None, draw(2, states, size, wide):
+            expected = linear_attention(q, k, v, past, decay, beta, heads, key_heads, states)
+            given = [q, k, v, past, decay, beta]
+            while given[-1] is None:
+                given.pop()
+            gives('LinearAttention', given, list(expected), 1e-4, q_num_heads=heads, kv_num_heads=states, update_rule=rule)
+
+a, b, offset, factor = draw(2, 3, 4), draw(2, 3, 4), draw(4), -np.exp(draw(4))
+gives('LinearAttentionGate', [a, offset, factor, b], [F(factor * np.log1p(np.exp(a + offset))), F(sigmoid(b))])
+gives('LinearAttentionGate', [a, offset, factor], [F(factor * np.log1p(np.exp(a + offset)))])
+x, gate, factor = draw(2, 3, 12), draw(2, 3, 12), draw(4)
+groups = x.reshape(2, 3, 3, 4)
+normal = groups / np.sqrt((groups ** 2).mean(-1, keepdims=True) + 1e-5) * factor
+gives('GatedRMSNorm', [x, factor, gate], [F(normal.reshape(x.shape) * gate * sigmoid(gate))])
+gives('GatedAdd', [x, gate, a[..., :1]], [x + gate * a[..., :1]])
+for dilation, last in (1, 0), (2, 0), (1, 1), (3, 1):
+    x, past, w, bias = draw(2, 5, 7), draw(2, 5, 3 * dilation), draw(5, 1, 4), draw(5)
+    whole = np.concatenate([past, x], 2)
+    y = sum(w[:, 0, j, None] * whole[..., j * dilation:j * dilation + 7] for j in range(4)) + bias[:, None]
+    turned = [np.ascontiguousarray(t.transpose(0, 2, 1)) if last else t for t in (x, past, F(y * sigmoid(y)), whole[..., 7:])]
+    gives('CausalConvWithState', [turned[0], w, bias, turned[1]], turned[2:], activation='silu', dilation=dilation, channels_last=last)
+apart = [turned[0].reshape(2, 7, 5, 1), w, bias, turned[1].reshape(2, 9, 5, 1)]
+gives('CausalConvWithState', apart, [turned[2].reshape(2, 7, 5, 1), turned[3].reshape(2, 9, 5, 1)], activation='silu', dilation=3, channels_last=1)
+places, cosine, sine, x = rng.integers(0, 9, (3, 2, 5)), draw(9, 8), draw(9, 8), draw(2, 5, 3 * 16)
+for layout, streams in (0, [0, 0, 0, 0, 1, 1, 2, 2]), (1, [0, 1, 2, 0, 1, 2, 0, 0]):
+    c, s = (np.stack([t[places[stream]][..., i] for i, stream in enumerate(streams)], -1)[:, :, None] for t in (cosine, sine))
+    low, high = x.reshape(2, 5, 3, 16)[..., :8], x.reshape(2, 5, 3, 16)[..., 8:]
+    y = np.concatenate([low * c - high * s, low * s + high * c], -1).reshape(x.shape)
+    gives('MRotaryEmbedding', [x, places, cosine, sine], [y], mrope_section=[4, 2, 2], mrope_layout=layout, num_heads=3)
+keys, queries, value, k_scale, q_scale = draw(2, 3, 2, 8), draw(2, 3, 2, 8), draw(2, 3, 8), draw(2, 8), draw(2, 8)
+k, q = (t / np.sqrt((t ** 2).mean(-1, keepdims=True) + 1e-5) * scale for t, scale in ((keys, k_scale), (queries, q_scale)))
+dot = (k * q).sum(-1) / np.sqrt(8)
+gives('EngramGate', [keys, queries, value, k_scale, q_scale], [F(sigmoid(np.sign(dot) * np.sqrt(np.maximum(np.abs(dot), 1e-6)))[..., None] * value[:, :, None])])
+ids, factors, sizes, past = rng.integers(0, 99, (2, 4)), np.int64([7, 11, 2 ** 62 + 1]), rng.integers(2, 50, 4), rng.integers(0, 99, (2, 2))
+for before in None, past:
+    whole = np.concatenate([np.full((2, 2), 5) if before is None else before, ids], 1)
+    two = whole[:, 2:] * 7 ^ whole[:, 1:-1] * 11
+    three = two ^ whole[:, :-2] * factors[2]
+    hashes = np.concatenate([two[..., None] % sizes[:2], three[..., None] % sizes[2:]], 2)
+    gives('NGramHashMapping', [ids, factors, sizes] + ([] if before is None else [before]), [hashes, whole[:, -2:]], max_ngram_size=3, n_head_per_ngram=2, pad_id=5)
+
 print('%d passed, %d failed' % (passed, failed))
 sys.exit(failed > 0)
