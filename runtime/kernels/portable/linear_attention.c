@@ -1,12 +1,104 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* linear_attention.c: LinearAttention: a recurrence over a matrix a head, of keys by values, which each position changes and each
- * query reads. The matrix is kept in float, and rounded when it is given out. */
+/* linear_attention.c: LinearAttention: a recurrence over a matrix a head, of keys by values, which each position changes and each query reads. The
+ * matrix is kept in float, and rounded when it is given out.
+ *
+ *     r = (k d)' S     u = beta (v - r)     S' = d S + k u'     y = q' S' = (q d)' S + (q k) u
+ *
+ * Columns of the matrix do not depend on each other. A block of them stays in the nearest cache while a chunk of steps passes over it, and each
+ * step reads it once for r and y together, and once more to change it. What the steps multiply it by, keys and queries times what they fade by, is
+ * made once a chunk for all columns. The first step reads the matrix where the caller has it, the last one writes it where it is wanted.
+ */
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/vector_math.h"
 #include <math.h>
 #include <string.h>
 
 enum { QUERY, KEY, VALUE, PAST, DECAY, BETA };
+enum {
+    VECTORS = 4,                 /* side by side in a block of columns */
+    MOST_COLUMNS = VECTORS * 16, /* of a block */
+    CHUNK = 32,                  /* steps */
+    AHEAD = 4
+};
+
+/* ---- blocks of columns ------------------------------------------------------------------------------------- */
+
+/* x = a' S and y = b' S of a block of columns, whose rows lie `row` floats apart. */
+typedef void products_function(const float *matrix, int64_t row, int64_t depth, const float *a,
+                               const float *b, float *x, float *y);
+/* S' = d S + k u' */
+typedef void change_function(const float *from, int64_t from_row, float *to, int64_t to_row, int64_t depth,
+                             const float *fade, const float *key, const float *update);
+
+#define BLOCK(name, target, vector, ADD_PRODUCT)                                                             \
+    typedef vector anywhere_##name __attribute__((aligned(sizeof(float))));                                  \
+    target static void products_##name(const float *matrix, int64_t row, int64_t depth, const float *a,      \
+                                       const float *b, float *x, float *y) {                                 \
+        enum { WIDE = sizeof(vector) / sizeof(float) };                                                      \
+        vector p[VECTORS], q[VECTORS];                                                                       \
+        _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) p[v] = q[v] = (vector){0};                 \
+        for (int64_t i = 0; i < depth; i++, matrix += row) {                                                 \
+            _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) {                                      \
+                const vector part = *(const anywhere_##name *)(const void *)(matrix + v * WIDE);             \
+                ADD_PRODUCT(p[v], a[i], part);                                                               \
+                ADD_PRODUCT(q[v], b[i], part);                                                               \
+            }                                                                                                \
+        }                                                                                                    \
+        _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) {                                          \
+            *(anywhere_##name *)(void *)(x + v * WIDE) = p[v];                                               \
+            *(anywhere_##name *)(void *)(y + v * WIDE) = q[v];                                               \
+        }                                                                                                    \
+    }                                                                                                        \
+    target static void change_##name(const float *from, int64_t from_row, float *to, int64_t to_row,         \
+                                     int64_t depth, const float *fade, const float *key,                     \
+                                     const float *update) {                                                  \
+        enum { WIDE = sizeof(vector) / sizeof(float) };                                                      \
+        vector u[VECTORS];                                                                                   \
+        _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) u[v] =                                     \
+            *(const anywhere_##name *)(const void *)(update + v * WIDE);                                     \
+        for (int64_t i = 0; i < depth; i++, from += from_row, to += to_row) {                                \
+            _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) {                                      \
+                vector part = *(const anywhere_##name *)(const void *)(from + v * WIDE) * fade[i];           \
+                ADD_PRODUCT(part, key[i], u[v]);                                                             \
+                *(anywhere_##name *)(void *)(to + v * WIDE) = part;                                          \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
+#define ADD(sum, left, right) ((sum) += (left) * (right))
+BLOCK(baseline, , rt_floats_4, ADD)
+#if defined(__x86_64__) && defined(__GNUC__)
+#define AVX2 __attribute__((target("avx2,fma")))
+#define AVX512 __attribute__((target("avx512f")))
+#define ADD_8(sum, left, right) ((sum) = _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum))
+#define ADD_16(sum, left, right) ((sum) = _mm512_fmadd_ps(_mm512_set1_ps(left), right, sum))
+BLOCK(avx2, AVX2, rt_floats_8, ADD_8)
+BLOCK(avx512, AVX512, rt_floats_16, ADD_16)
+/* For plans whose results are the same on any machine: products are rounded before they are added. */
+BLOCK(avx2_apart, AVX2, rt_floats_8, ADD)
+BLOCK(avx512_apart, AVX512, rt_floats_16, ADD)
+#endif
+
+typedef struct block_functions {
+    int64_t columns;
+    products_function *products;
+    change_function *change;
+} block_functions;
+
+static block_functions best_blocks(bool fused) {
+#define FOR(name, wide) ((block_functions){VECTORS * (wide), products_##name, change_##name})
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx512f")) return fused ? FOR(avx512, 16) : FOR(avx512_apart, 16);
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return fused ? FOR(avx2, 8) : FOR(avx2_apart, 8);
+#endif
+    (void)fused;
+    return FOR(baseline, 4);
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------------------------- */
 
 typedef struct linear_state {
     op_dtype dtype, kept; /* of the activations; of the matrix outside */
@@ -15,6 +107,7 @@ typedef struct linear_state {
     int64_t decay_size; /* depth: one for each element of a key; 1: one a head */
     int64_t beta_heads; /* 1: shared by all heads */
     float scale;
+    block_functions block;
 } linear_state;
 
 typedef struct linear_job {
@@ -24,6 +117,45 @@ typedef struct linear_job {
     float *scratch;
     bool wanted; /* the matrix is given out */
 } linear_job;
+
+static int64_t block_count(const linear_state *s) {
+    return (s->width + s->block.columns - 1) / s->block.columns;
+}
+
+/* What one thread works in: the matrix block by block, and of each step of a chunk. */
+typedef struct workspace {
+    float *matrix;  /* [blocks][depth][columns] */
+    float *keys;    /* [CHUNK][depth] */
+    float *fades;   /* the same: what the rows of the matrix are multiplied by */
+    float *factors; /* [CHUNK][1 + shared][depth]: of r, and of each query */
+    float *common;  /* [CHUNK][shared]: what each query has in common with the key */
+    float *sums;    /* [1 + shared][MOST_COLUMNS] */
+    float *update;  /* [MOST_COLUMNS] */
+    float *betas;   /* [CHUNK] */
+} workspace;
+
+/* In floats; false where these are too many. `base` NULL: only counts. */
+static bool lay_out(const linear_state *s, float *base, workspace *of, size_t *floats) {
+    const int64_t each[] = {block_count(s) * s->block.columns * s->depth,
+                            CHUNK * s->depth,
+                            CHUNK * s->depth,
+                            CHUNK * (1 + s->shared) * s->depth,
+                            CHUNK * s->shared,
+                            (1 + s->shared) * MOST_COLUMNS,
+                            MOST_COLUMNS,
+                            CHUNK};
+    float **const places[] = {&of->matrix, &of->keys, &of->fades,  &of->factors,
+                              &of->common, &of->sums, &of->update, &of->betas};
+    *floats = 0;
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        if (base) *places[i] = base + *floats;
+        /* Whole lines of a cache, so that each begins at one. */
+        if (!base_size_add(*floats, ((size_t)each[i] + 15) / 16 * 16, floats)) return false;
+    }
+    return true;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------ */
 
 static void load(op_dtype dtype, const op_tensor *from, int64_t at, int64_t count, float *to) {
     if (dtype == OP_FLOAT) memcpy(to, (const float *)from->data + at, (size_t)count * sizeof *to);
@@ -35,77 +167,148 @@ static void store(op_dtype dtype, op_tensor *to, int64_t at, int64_t count, cons
     else rt_half_store(dtype, (uint16_t *)to->data + at, from, count);
 }
 
-/* y += x' M, row by row. */
-RT_CLONES static void add_product(const float *x, const float *matrix, int64_t depth, int64_t width,
-                                  float *restrict y) {
-    for (int64_t i = 0; i < depth; i++) {
-        const float value = x[i];
-        for (int64_t j = 0; j < width; j++) y[j] += value * matrix[i * width + j];
-    }
+RT_CLONES static void exponentials(float *x, int64_t count) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) x[i] = rt_exp(x[i]);
 }
 
-/* M += x y' */
-RT_CLONES static void add_outer(float *restrict matrix, const float *x, const float *y, int64_t depth,
-                                int64_t width) {
-    for (int64_t i = 0; i < depth; i++) {
-        const float value = x[i];
-        for (int64_t j = 0; j < width; j++) matrix[i * width + j] += value * y[j];
-    }
+RT_CLONES static void multiply(const float *x, const float *y, float factor, int64_t count, float *to) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] = x[i] * factor * y[i];
 }
 
-RT_CLONES static void scale_rows(float *restrict matrix, const float *factors, bool one, int64_t depth,
-                                 int64_t width) {
-    for (int64_t i = 0; i < depth; i++) {
-        const float factor = factors[one ? 0 : i];
-        for (int64_t j = 0; j < width; j++) matrix[i * width + j] *= factor;
-    }
-}
-
-static size_t scratch_floats(const linear_state *s) {
-    return (size_t)(s->depth * s->width + 3 * s->depth + 3 * s->width + 1);
-}
-
-static void step(const linear_job *job, int64_t b, int64_t h, int64_t t, float *matrix) {
+/* Asks for what a later step reads: the rows of a head lie far apart. */
+static void ask_ahead(const linear_job *job, int64_t row, int64_t h) {
     const linear_state *s = job->state;
-    float *key = matrix + s->depth * s->width, *query = key + s->depth, *decay = query + s->depth;
-    float *value = decay + s->depth + 1, *read = value + s->width, *result = read + s->width;
-    const int64_t row = b * s->steps + t;
-    load(s->dtype, &job->inputs[KEY], (row * s->heads + h) * s->depth, s->depth, key);
-    load(s->dtype, &job->inputs[VALUE], (row * s->heads + h) * s->width, s->width, value);
+    const size_t size = s->dtype == OP_FLOAT ? sizeof(float) : sizeof(uint16_t);
+    const char *query = job->inputs[QUERY].data, *key = job->inputs[KEY].data,
+               *value = job->inputs[VALUE].data;
+    const size_t keys = (size_t)s->depth * size, values = (size_t)s->width * size;
+    const size_t at = (size_t)(row * s->heads + h);
+    rt_prefetch(key + at * keys, keys);
+    rt_prefetch(query + at * (size_t)s->shared * keys, (size_t)s->shared * keys);
+    rt_prefetch(value + at * values, values);
+}
+
+/* What step t of a head multiplies the matrix by, as step `at` of a chunk. */
+static void prepare_step(const linear_job *job, int64_t b, int64_t h, int64_t t, int64_t at,
+                         const workspace *w) {
+    const linear_state *s = job->state;
+    const int64_t row = b * s->steps + t, depth = s->depth;
+    float *key = w->keys + at * depth, *fade = w->fades + at * depth,
+          *factors = w->factors + at * (1 + s->shared) * depth;
+    if (t + AHEAD < s->steps) ask_ahead(job, row + AHEAD, h);
+    load(s->dtype, &job->inputs[KEY], (row * s->heads + h) * depth, depth, key);
     if (s->gated) {
-        load(s->dtype, &job->inputs[DECAY], (row * s->heads + h) * s->decay_size, s->decay_size, decay);
-        for (int64_t i = 0; i < s->decay_size; i++) decay[i] = expf(decay[i]);
-        scale_rows(matrix, decay, s->decay_size == 1, s->depth, s->width);
+        load(s->dtype, &job->inputs[DECAY], (row * s->heads + h) * s->decay_size, s->decay_size, fade);
+        exponentials(fade, s->decay_size);
     }
-    if (s->delta) {
-        float beta;
-        load(s->dtype, &job->inputs[BETA], s->beta_heads == 1 ? row : row * s->heads + h, 1, &beta);
-        memset(read, 0, (size_t)s->width * sizeof *read);
-        add_product(key, matrix, s->depth, s->width, read);
-        for (int64_t j = 0; j < s->width; j++) value[j] = beta * (value[j] - read[j]);
-    }
-    add_outer(matrix, key, value, s->depth, s->width);
+    for (int64_t i = s->gated ? s->decay_size : 0; i < depth; i++) fade[i] = s->gated ? fade[0] : 1;
+    multiply(key, fade, 1, depth, factors);
     for (int64_t g = 0; g < s->shared; g++) {
-        const int64_t at = row * s->heads * s->shared + h * s->shared + g;
-        load(s->dtype, &job->inputs[QUERY], at * s->depth, s->depth, query);
-        memset(result, 0, (size_t)s->width * sizeof *result);
-        add_product(query, matrix, s->depth, s->width, result);
-        for (int64_t j = 0; j < s->width; j++) result[j] *= s->scale;
-        store(s->dtype, &job->outputs[0], at * s->width, s->width, result);
+        float *query = factors + (1 + g) * depth, common;
+        load(s->dtype, &job->inputs[QUERY], (row * s->heads * s->shared + h * s->shared + g) * depth, depth,
+             query);
+        rt_dots(key, query, depth, depth, 1, &common);
+        w->common[at * s->shared + g] = common * s->scale;
+        multiply(query, fade, s->scale, depth, query);
     }
+    if (s->delta)
+        load(s->dtype, &job->inputs[BETA], s->beta_heads == 1 ? row : row * s->heads + h, 1, &w->betas[at]);
+}
+
+/* Of a block of columns, from `column` on: reads `from`, and makes `to` of it. */
+static void run_step(const linear_job *job, int64_t b, int64_t h, int64_t t, int64_t at, int64_t column,
+                     const workspace *w, const float *from, int64_t from_row, float *to, int64_t to_row) {
+    const linear_state *s = job->state;
+    const int64_t row = b * s->steps + t, depth = s->depth, rest = s->width - column,
+                  columns = rest < s->block.columns ? rest : s->block.columns;
+    const float *factors = w->factors + at * (1 + s->shared) * depth;
+    /* Two products at a time; without a delta that of the key is not wanted. */
+    for (int64_t g = s->delta ? 0 : 1; g <= s->shared; g += 2) {
+        const int64_t other = g < s->shared ? g + 1 : g;
+        s->block.products(from, from_row, depth, factors + g * depth, factors + other * depth,
+                          w->sums + g * MOST_COLUMNS, w->sums + other * MOST_COLUMNS);
+    }
+    memset(w->update, 0, MOST_COLUMNS * sizeof *w->update);
+    load(s->dtype, &job->inputs[VALUE], (row * s->heads + h) * s->width + column, columns, w->update);
+    for (int64_t j = 0; j < columns && s->delta; j++)
+        w->update[j] = w->betas[at] * (w->update[j] - w->sums[j]);
+    for (int64_t g = 0; g < s->shared; g++) {
+        float *sums = w->sums + (1 + g) * MOST_COLUMNS;
+        const float common = w->common[at * s->shared + g];
+        for (int64_t j = 0; j < columns; j++) sums[j] += common * w->update[j];
+        store(s->dtype, &job->outputs[0],
+              (row * s->heads * s->shared + h * s->shared + g) * s->width + column, columns, sums);
+    }
+    s->block.change(from, from_row, to, to_row, depth, w->fades + at * depth, w->keys + at * depth,
+                    w->update);
+}
+
+/* The first step reads the matrix where it lies, and the last one writes it where it is wanted. */
+static bool is_direct(const linear_state *s) {
+    return s->steps > 0 && s->kept == OP_FLOAT && s->width % s->block.columns == 0;
+}
+
+/* The matrix of a head between where it lies outside and the blocks. */
+static void read_matrix(const linear_job *job, int64_t head, const workspace *w) {
+    const linear_state *s = job->state;
+    memset(w->matrix, 0, (size_t)(block_count(s) * s->block.columns * s->depth) * sizeof *w->matrix);
+    for (int64_t column = 0; column < s->width && job->inputs[PAST].data; column += s->block.columns) {
+        const int64_t rest = s->width - column, columns = rest < s->block.columns ? rest : s->block.columns;
+        for (int64_t i = 0; i < s->depth; i++)
+            load(s->kept, &job->inputs[PAST], (head * s->depth + i) * s->width + column, columns,
+                 w->matrix + column * s->depth + i * s->block.columns);
+    }
+}
+
+static void write_matrix(const linear_job *job, int64_t head, const workspace *w) {
+    const linear_state *s = job->state;
+    for (int64_t column = 0; column < s->width; column += s->block.columns) {
+        const int64_t rest = s->width - column, columns = rest < s->block.columns ? rest : s->block.columns;
+        for (int64_t i = 0; i < s->depth; i++)
+            store(s->kept, &job->outputs[1], (head * s->depth + i) * s->width + column, columns,
+                  w->matrix + column * s->depth + i * s->block.columns);
+    }
+}
+
+/* Some steps of a chunk over a block of columns. */
+static void run_block(const linear_job *job, int64_t head, int64_t first, int64_t count, int64_t column,
+                      const workspace *w) {
+    const linear_state *s = job->state;
+    const int64_t place = head * s->depth * s->width + column;
+    const bool direct = is_direct(s);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t t = first + i;
+        float *block = w->matrix + column * s->depth, *to = block;
+        const float *from = block;
+        if (direct && t == 0 && job->inputs[PAST].data) from = (const float *)job->inputs[PAST].data + place;
+        if (direct && t == s->steps - 1 && job->wanted) to = (float *)job->outputs[1].data + place;
+        run_step(job, head / s->heads, head % s->heads, t, i, column, w, from,
+                 from == block ? s->block.columns : s->width, to, to == block ? s->block.columns : s->width);
+    }
+}
+
+static void run_head(const linear_job *job, int64_t head, const workspace *w) {
+    const linear_state *s = job->state;
+    const bool direct = is_direct(s);
+    if (!direct || !job->inputs[PAST].data) read_matrix(job, head, w);
+    for (int64_t first = 0; first < s->steps; first += CHUNK) {
+        const int64_t count = s->steps - first < CHUNK ? s->steps - first : CHUNK;
+        for (int64_t i = 0; i < count; i++)
+            prepare_step(job, head / s->heads, head % s->heads, first + i, i, w);
+        for (int64_t column = 0; column < s->width; column += s->block.columns)
+            run_block(job, head, first, count, column, w);
+    }
+    if (job->wanted && !direct) write_matrix(job, head, w);
 }
 
 static void member(void *context, int index, int members) {
     const linear_job *job = context;
     const linear_state *s = job->state;
-    float *matrix = job->scratch + (size_t)index * scratch_floats(s);
-    const int64_t size = s->depth * s->width;
-    for (int64_t task = index; task < s->batches * s->heads; task += members) {
-        if (job->inputs[PAST].data) load(s->kept, &job->inputs[PAST], task * size, size, matrix);
-        else memset(matrix, 0, (size_t)size * sizeof *matrix);
-        for (int64_t t = 0; t < s->steps; t++) step(job, task / s->heads, task % s->heads, t, matrix);
-        if (job->wanted) store(s->kept, &job->outputs[1], task * size, size, matrix);
-    }
+    workspace w;
+    size_t floats;
+    (void)lay_out(s, NULL, &w, &floats);
+    (void)lay_out(s, job->scratch + (size_t)index * floats, &w, &floats);
+    for (int64_t head = index; head < s->batches * s->heads; head += members) run_head(job, head, &w);
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
@@ -150,13 +353,16 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (s->delta) s->beta_heads = call->inputs[BETA].type.shape.dims[2];
     s->scale = op_attribute_real(attributes, "scale", 0);
     if (!(s->scale < 0 || s->scale > 0)) s->scale = s->depth ? 1 / sqrtf((float)s->depth) : 1;
+    s->block = best_blocks(!environment->portable_only);
     prepared->state = s;
     prepared->run = run;
-    size_t floats;
+    workspace none;
+    size_t bytes;
     if (s->depth > INT32_MAX || s->width > INT32_MAX || s->depth * s->width > INT32_MAX ||
-        !base_size_multiply(scratch_floats(s) * sizeof(float), (size_t)environment->threads, &floats))
+        s->shared > INT32_MAX / CHUNK / (s->depth + MOST_COLUMNS) || !lay_out(s, NULL, &none, &bytes) ||
+        !base_size_multiply(bytes, sizeof(float) * (size_t)environment->threads, &bytes))
         return base_fail(report, BASE_INVALID, "heads of this size are not supported");
-    prepared->scratch_bytes = floats;
+    prepared->scratch_bytes = bytes;
     return BASE_OK;
 }
 
