@@ -424,6 +424,50 @@ def large_windows(n):
     n.output(n.op("Sigmoid", n.conv(n.op("Concat", *spread, axis=1), 192, 21)))
 
 
+def hybrid_decoder(n):
+    """Qwen 3.5's text decoder as ONNX Runtime's model builder writes it, its operators those of com.microsoft: three layers of gated delta rules with a short convolution before and a gated norm
+    after, then one of attention with positions of three axes; caches of both kinds are handed on; batch and length symbolic."""
+    width, heads, states, size, kernel, length = 256, 4, 8, 32, 4, 18
+    conv = 2 * heads * size + states * size
+    x = n.floats("x", 1, length, width, dims=["batch", "length", width])
+    places = n.input("positions", np.tile(np.arange(7, 7 + length), (3, 1, 1)), [3, "batch", "length"])
+    lengths, total = n.input("lengths", np.array([6 + length], np.int32), ["batch"]), n.input("total", np.array(7 + length, np.int32), [])
+    angles = np.outer(np.arange(64), 1e4 ** (-np.arange(0, size, 2) / size)).astype("f")
+    cosine, sine = n.constant(np.cos(angles)), n.constant(np.sin(angles))
+
+    def own(kind, *inputs, outs=1, **attributes):
+        return n.op(kind, *inputs, outs=outs, domain="com.microsoft", **attributes)
+
+    def delta_layer(y, i):
+        past = n.floats(f"past_conv.{i}", 1, conv, kernel - 1, dims=["batch", conv, kernel - 1])
+        state = n.mul(n.floats(f"past_state.{i}", 1, states, size, size, dims=["batch", states, size, size]), n.number(0.1))
+        mixed, window = own("CausalConvWithState", n.transpose(n.linear(y, width, conv, False), 0, 2, 1), n.weight(conv, 1, kernel, fan=kernel), n.bias(conv), past, outs=2, activation="silu")
+        q, k, v = n.split(n.transpose(mixed, 0, 2, 1), 2, heads * size, heads * size, states * size)
+        flat = [n.reshape(n.op("LpNormalization", n.reshape(part, 0, 0, heads, size), axis=-1, p=2), 0, 0, heads * size) for part in (q, k)]
+        decay, beta = own("LinearAttentionGate", n.linear(y, width, states, False), n.bias(states), n.op("Neg", n.op("Exp", n.bias(states))), n.linear(y, width, states, False), outs=2)
+        y, state = own("LinearAttention", *flat, v, state, decay, beta, outs=2, q_num_heads=heads, kv_num_heads=states, update_rule="gated_delta")
+        gate = n.linear(x, width, states * size, False)
+        n.output(window)
+        n.output(state)
+        return n.linear(own("GatedRMSNorm", y, n.scale(size), gate, epsilon=1e-6), states * size, width, False)
+
+    def full_layer(y):
+        q, k, v = (n.linear(y, width, h * size, False) for h in (8, 2, 2))
+        q, k = (own("MRotaryEmbedding", part, places, cosine, sine, mrope_section=[6, 5, 5], mrope_layout=1, num_heads=h) for part, h in ((q, 8), (k, 2)))
+        past = [n.floats(f"past_{name}", 1, 2, 7, size, dims=["batch", 2, "past", size]) for name in ("key", "value")]
+        y, *present = own("GroupQueryAttention", q, k, v, *past, lengths, total, outs=3, num_heads=8, kv_num_heads=2)
+        for cache in present:
+            n.output(cache)
+        return n.linear(n.mul(y, n.op("Sigmoid", n.linear(x, width, 8 * size, False))), 8 * size, width, False)
+
+    for i in range(4):
+        y = n.rms_norm(x, width)
+        x = n.add(x, delta_layer(y, i) if i < 3 else full_layer(y))
+        y = n.rms_norm(x, width)
+        x = n.add(x, n.linear(n.mul(n.silu(n.linear(y, width, 512, False)), n.linear(y, width, 512, False)), 512, width, False))
+    n.output(n.linear(n.rms_norm(x, width), width, 1000, False))
+
+
 MODELS = {f.__name__: (f, opset) for f, opset in [
     (sam2_memory, 18), (rwkv7, 17), (xlstm, 18), (hyena, 20), (static_cache, 18), (voxel_scatter, 18), (edge_conv, 18), (ray_march, 16), (quantum, 13), (grounding, 17), (text_topics, 15),
-    (large_windows, 17)]}
+    (large_windows, 17), (hybrid_decoder, 22)]}
