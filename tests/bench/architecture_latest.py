@@ -465,7 +465,7 @@ def hybrid_decoder(n):
         x = n.add(x, delta_layer(y, i) if i < 3 else full_layer(y))
         y = n.rms_norm(x, width)
         x = n.add(x, n.linear(n.mul(n.silu(n.linear(y, width, 512, False)), n.linear(y, width, 512, False)), 512, width, False))
-    n.output(n.linear(n.rms_norm(x, width), width, 1000, False))
+    n.output(n.mul(n.linear(n.rms_norm(x, width), width, 1000, False), n.number(0.125)))
 
 
 MODELS = {f.__name__: (f, opset) for f, opset in [
