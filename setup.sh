@@ -20,9 +20,10 @@ packages=(gcc g++ libc6-dev make cmake ninja-build pkg-config protobuf-c-compile
 # ThreadSanitizer knows the OpenMP of LLVM.
 [ "$preset" != threads ] || packages+=(clang libclang-rt-14-dev libomp-14-dev)
 [ "${CMAKE_C_COMPILER_LAUNCHER:-}" != ccache ] || packages+=(ccache)
-# Expected outputs of networks with real weights are made from shared models by a Python script of theirs. Who has these also tests the Python package.
+# Expected outputs of networks with real weights are made from shared models by a Python script of theirs. Who has these also tests the Python package, and
+# has the sources looked at for another machine.
 [ -d ../shared/models ] && packages+=(python3-onnx python3-numpy python3-cffi python3-dev python3-distributed python3-pip python3-pytest
-    python3-setuptools python3-wheel)
+    python3-setuptools python3-wheel gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -180,7 +180,9 @@ WIDE static void pack_values_wide(const float *v, int64_t step, int64_t count, i
 #undef WIDE
 #else
 #define HAS_WIDE false
-#define absorb_wide(scores) (void)(scores)
+static inline void absorb_wide(const wide_scores *w) {
+    (void)w;
+}
 #define take_rows_wide(from, row, rows, length, scale, to) (void)0
 #define give_rows_wide(o, o_row, sum, rows, length, to, row) (void)0
 #define pack_values_wide(v, step, count, width, panels) (void)0

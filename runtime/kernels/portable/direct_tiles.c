@@ -4,6 +4,7 @@
 #include "runtime/kernels/portable/lanes.h"
 #include <math.h>
 #include <stdalign.h>
+#include <stddef.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define AVX512 __attribute__((target("avx512f")))

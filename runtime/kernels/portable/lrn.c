@@ -273,6 +273,7 @@ static void normalize_floats(const response_job *job, const response_run *run) {
     _Alignas(RT_ALIGNMENT) float sums[RUN];
     const float *x = job->x;
     float *y = (float *)job->y + run->at;
+    if (run->count <= 0) return;
     sum_squares(shape, x, run, sums);
     divide_by_powers(shape, x + run->at, sums, y, run->count);
     if (shape->layout != OP_LAYOUT_NC16) return;

@@ -11,9 +11,12 @@
 
 enum { LANES = 16, MOST = 1024, MOST_KERNEL = 7 };
 
+#if defined(__x86_64__) && defined(__GNUC__)
 static bool goes_by_two(const rt_pool_map *m) {
     return m->stride[0] == 2 && m->stride[1] == 2;
 }
+
+#endif
 
 bool rt_pool_map_fits(const rt_pool_map *m) {
 #if defined(__x86_64__) && defined(__GNUC__)

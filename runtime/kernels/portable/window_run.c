@@ -128,15 +128,15 @@ typedef struct pass {
     bool last;                    /* the activation comes after it */
 } pass;
 
+#if defined(RT_HAS_BYTE_TILES)
+#define WITH_AVX512 __attribute__((target("avx512f")))
+
 /* Where 16 filters of a point of the result begin. */
 static int64_t y_offset(const rt_window_shape *s, int64_t image, int64_t block, int64_t point) {
     const int64_t area = s->output[0] * s->output[1];
     if (s->layout == OP_LAYOUT_NHWC) return (image * area + point) * s->filters + block * LANES;
     return ((image * rt_window_columns_of(s) + block) * area + point) * LANES;
 }
-
-#if defined(RT_HAS_BYTE_TILES)
-#define WITH_AVX512 __attribute__((target("avx512f")))
 
 /* 16 filters of some points: the first is point `point` of the image. */
 typedef struct some_points {
