@@ -18,7 +18,7 @@ enum {
     IMAGE_CHANNELS = 4, /* at most, of an input that is best read row-major */
     FEW_CHANNELS = 8,   /* at most, for the portable kernel to make one map of */
     POINT_CHANNELS =
-        4,        /* of a group, at least, that are multiplied row-major where windows are single points */
+        2,        /* of a group, at least, that are multiplied row-major where windows are single points */
     FEW_MAPS = 4, /* fewer maps of single points are left to it, too */
     GROUP_BLOCK =
         16 /* what channels and filters of a group are multiples of, for oneDNN to be as fast on groups */
@@ -236,10 +236,10 @@ static bool is_better_row_major(const op_call *call, op_layout present) {
     if (call->code != OP_CONV || group == 1 || call->inputs[0].type.shape.rank != 4 || is_column(call))
         return false;
     const int64_t channels = weights->dims[1], filters = weights->dims[0] / group;
-    /* Of single points the portable kernel has use for few channels, too. */
-    const int64_t least = weights->dims[2] == 1 && weights->dims[3] == 1 ? POINT_CHANNELS : GROUP_BLOCK;
+    /* Of single points the portable kernel has use for a few channels and filters, too. */
+    const bool points = weights->dims[2] == 1 && weights->dims[3] == 1;
     if (channels == 1) return filters == 1 && present == OP_LAYOUT_ROW_MAJOR && weights->dims[2] > 1;
-    return channels >= least && filters >= GROUP_BLOCK &&
+    return channels >= (points ? POINT_CHANNELS : GROUP_BLOCK) && filters >= (points ? 1 : GROUP_BLOCK) &&
            (channels % GROUP_BLOCK != 0 || filters % GROUP_BLOCK != 0);
 }
 

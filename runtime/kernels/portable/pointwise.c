@@ -4,7 +4,7 @@
  *
  *     Y[filter][point] = activation(sum over channels of W[filter][channel] * X[channel][point] + bias + residual)
  *
- * A panel of points, two vectors wide (the last one of a map up to three), is copied from all channels of a group; tiles of 3 to 6 filters
+ * A panel of points, two vectors wide (the last one of a map up to three), is copied from all channels of a group; tiles of up to 6 filters
  * pass over it, whose sums stay in registers, and which write the result once, finished. The filters of a group are dealt out to tiles
  * evenly: none is padded.
  *
@@ -27,9 +27,15 @@
 enum {
     MOST_ROWS = RT_POINTWISE_MOST_ROWS,
     MOST_WIDTH = RT_POINTWISE_WIDTH,
-    LEAST_CHANNELS = 4, /* fewer: as fast where they are read directly */
-    DEPTH = 256,        /* channels of a panel, which lies on the stack; in 16 bits, of a group at most */
-    MOST_PANELS = 4     /* of 16 bits, that the weights of a tile are widened for */
+    /* Fewer channels are as fast where they are read directly, fewer filters have too few sums to fill the time that an addition takes. Of groups
+     * that holds no more: with so few channels there is little to add up. */
+    LEAST_CHANNELS = 4,
+    LEAST_FILTERS = 3,
+    GROUP_CHANNELS = 2,
+    STREAM_CHANNELS = 8, /* of a group, at most, that are read where they lie */
+    STREAM_POINTS = 512, /* at once, a multiple of what any vector holds */
+    DEPTH = 256,         /* channels of a panel, which lies on the stack; in 16 bits, of a group at most */
+    MOST_PANELS = 4      /* of 16 bits, that the weights of a tile are widened for */
 };
 
 typedef struct pointwise {
@@ -85,7 +91,10 @@ static bool read_shape(const op_call *call, pointwise *shape) {
     if (shape->group < 1 || shape->images < 1 || shape->points < 1) return false;
     shape->filters = weights->dims[0] / shape->group;
     shape->tiles = (shape->filters + MOST_ROWS - 1) / MOST_ROWS;
-    if (shape->filters < RT_POINTWISE_LEAST_ROWS || shape->channels < LEAST_CHANNELS) return false;
+    const bool groups = shape->group > 1;
+    if (shape->filters < (groups ? RT_POINTWISE_LEAST_ROWS : LEAST_FILTERS) ||
+        shape->channels < (groups ? GROUP_CHANNELS : LEAST_CHANNELS))
+        return false;
     if (rt_is_half(shape->dtype) && shape->channels > DEPTH) return false;
     shape->depth = shape->dtype == OP_BFLOAT16 ? (shape->channels + 1) / 2 * 2 : shape->channels;
     shape->panels = rt_is_half(shape->dtype) ? least(DEPTH / shape->depth, MOST_PANELS) : 1;
@@ -253,6 +262,35 @@ static void run_panel(const pointwise_job *job, int64_t image_group, int64_t poi
     }
 }
 
+/* The same, without a panel. */
+static void run_stream(const pointwise_job *job, int64_t image_group, int64_t point, int64_t count) {
+    static const float zeros[MOST_ROWS];
+    const pointwise *shape = job->shape;
+    const int64_t group = image_group % shape->group, points = shape->points;
+    const float *weights = (const float *)job->weights + group * shape->filters * shape->channels,
+                *residual = job->residual, *bias = job->bias;
+    const int64_t at = image_group * shape->filters * points + point;
+    float *y = (float *)job->y + at;
+    for (int64_t t = 0; t < shape->tiles; t++) {
+        const int64_t filter = first_filter(shape, t), rows = first_filter(shape, t + 1) - filter;
+        const rt_pointwise_tile tile = {.depth = shape->channels,
+                                        .weights = weights + filter * shape->channels,
+                                        .panel = (const float *)job->x +
+                                                 image_group * shape->channels * points + point,
+                                        .panel_row = points,
+                                        .bias = bias ? bias + group * shape->filters + filter : zeros,
+                                        .from = residual ? residual + at + filter * points : NULL,
+                                        .y = y + filter * points,
+                                        .row = points,
+                                        .low = shape->low,
+                                        .high = shape->high,
+                                        .points = count};
+        shape->set->stream[rows - RT_POINTWISE_LEAST_ROWS](&tile);
+    }
+    for (int64_t r = 0; r < shape->filters && !shape->limits; r++)
+        rt_activation_floats(&shape->activation, y + r * points, count);
+}
+
 /* ---- 16 bits --------------------------------------------------------------------------------------------- */
 
 typedef uint32_t pair __attribute__((may_alias));
@@ -353,16 +391,20 @@ static void run_member(void *context, int member, int members) {
     const pointwise_job *job = context;
     const pointwise *shape = job->shape;
     const rt_pointwise_tiles *set = shape->set;
-    const int64_t width = 2 * set->lanes * shape->panels, rest = shape->points % width;
+    const bool streams = set->stream[0] && shape->dtype == OP_FLOAT && shape->channels <= STREAM_CHANNELS;
+    const int64_t width = streams ? STREAM_POINTS : 2 * set->lanes * shape->panels,
+                  rest = shape->points % width;
     /* What is left after whole panels goes with the last one of them, where that makes three vectors: one alone has too few sums. */
-    const bool joins = set->three && shape->dtype == OP_FLOAT && shape->points > width &&
+    const bool joins = set->three && !streams && shape->dtype == OP_FLOAT && shape->points > width &&
                        rest > RT_POINTWISE_TAIL && rest <= set->lanes + RT_POINTWISE_TAIL;
     const int64_t strips = (shape->points + width - 1) / width - joins;
     const int64_t items = shape->images * shape->group * strips;
     for (int64_t i = items * member / members; i < items * (member + 1) / members; i++) {
         const int64_t strip = i % strips, point = strip * width,
                       count = strip == strips - 1 ? shape->points - point : width;
-        (shape->dtype == OP_FLOAT ? run_panel : run_halves)(job, i / strips, point, count);
+        (streams                    ? run_stream
+         : shape->dtype == OP_FLOAT ? run_panel
+                                    : run_halves)(job, i / strips, point, count);
     }
 }
 

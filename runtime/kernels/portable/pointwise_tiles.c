@@ -49,26 +49,36 @@ typedef float word __attribute__((may_alias));
 #define STORE_ALL(at, sum, count) memcpy(at, &(sum), sizeof(sum))
 
 #define TILES(suffix, target, vector, ADD_PRODUCT, LIMIT, LOAD, STORE)                                       \
+    TILE(tile_1_##suffix, target, vector, 1, 2, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
+    TILE(tile_2_##suffix, target, vector, 2, 2, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
     TILE(tile_3_##suffix, target, vector, 3, 2, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
     TILE(tile_4_##suffix, target, vector, 4, 2, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
     TILE(tile_5_##suffix, target, vector, 5, 2, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
     TILE(tile_6_##suffix, target, vector, 6, 2, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
+    TILE(half_1_##suffix, target, vector, 1, 1, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
+    TILE(half_2_##suffix, target, vector, 2, 1, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
     TILE(half_3_##suffix, target, vector, 3, 1, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
     TILE(half_4_##suffix, target, vector, 4, 1, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
     TILE(half_5_##suffix, target, vector, 5, 1, ADD_PRODUCT, LIMIT, LOAD, STORE)                             \
     TILE(half_6_##suffix, target, vector, 6, 1, ADD_PRODUCT, LIMIT, LOAD, STORE)
 /* Last panels, of three vectors. */
 #define THREES(suffix, target, vector, ADD_PRODUCT, LIMIT, LOAD, STORE)                                      \
+    TILE(three_1_##suffix, target, vector, 1, 3, ADD_PRODUCT, LIMIT, LOAD, STORE)                            \
+    TILE(three_2_##suffix, target, vector, 2, 3, ADD_PRODUCT, LIMIT, LOAD, STORE)                            \
     TILE(three_3_##suffix, target, vector, 3, 3, ADD_PRODUCT, LIMIT, LOAD, STORE)                            \
     TILE(three_4_##suffix, target, vector, 4, 3, ADD_PRODUCT, LIMIT, LOAD, STORE)                            \
     TILE(three_5_##suffix, target, vector, 5, 3, ADD_PRODUCT, LIMIT, LOAD, STORE)                            \
     TILE(three_6_##suffix, target, vector, 6, 3, ADD_PRODUCT, LIMIT, LOAD, STORE)
 #define NAMES(suffix)                                                                                        \
-    {half_3_##suffix, half_4_##suffix, half_5_##suffix, half_6_##suffix}, {                                  \
-        tile_3_##suffix, tile_4_##suffix, tile_5_##suffix, tile_6_##suffix                                   \
+    {half_1_##suffix, half_2_##suffix, half_3_##suffix, half_4_##suffix, half_5_##suffix, half_6_##suffix},  \
+    {                                                                                                        \
+        tile_1_##suffix, tile_2_##suffix, tile_3_##suffix, tile_4_##suffix, tile_5_##suffix, tile_6_##suffix \
     }
 #define NAMES_OF_THREE(suffix)                                                                               \
-    { three_3_##suffix, three_4_##suffix, three_5_##suffix, three_6_##suffix }
+    {                                                                                                        \
+        three_1_##suffix, three_2_##suffix, three_3_##suffix, three_4_##suffix, three_5_##suffix,            \
+            three_6_##suffix                                                                                 \
+    }
 
 #define ADD(sum, left, right) ((sum) += (left) * (right))
 TILES(plain, , rt_floats_4, ADD, RT_LIMIT_4, LOAD_ALL, STORE_ALL)
@@ -133,18 +143,51 @@ AVX512 static void tail_avx512(const rt_pointwise_tile *tiles, const int64_t *ro
     }
 }
 
+/* ROWS filters at any number of points. */
+#define STREAM(ROWS)                                                                                         \
+    AVX512 static void stream_##ROWS(const rt_pointwise_tile *tile) {                                        \
+        enum { WIDE = 16 };                                                                                  \
+        const int64_t row = tile->row, step = tile->panel_row, depth = tile->depth;                          \
+        for (int64_t i = 0; i < tile->points; i += WIDE) {                                                   \
+            const __mmask16 there = rt_first_lanes_16(tile->points - i);                                     \
+            const float *weights = tile->weights, *x = tile->panel + i;                                      \
+            __m512 sums[ROWS];                                                                               \
+            _Pragma("GCC unroll 6") for (int r = 0; r < ROWS; r++) {                                         \
+                sums[r] = _mm512_setzero_ps();                                                               \
+                if (tile->from) sums[r] = _mm512_maskz_loadu_ps(there, tile->from + r * row + i);            \
+                sums[r] = _mm512_add_ps(sums[r], _mm512_set1_ps(tile->bias[r]));                             \
+            }                                                                                                \
+            for (int64_t k = 0; k < depth; k++, weights += ROWS, x += step) {                                \
+                const __m512 right = _mm512_maskz_loadu_ps(there, x);                                        \
+                _Pragma("GCC unroll 6") for (int r = 0; r < ROWS; r++) ADD_16(sums[r], weights[r], right);   \
+            }                                                                                                \
+            _Pragma("GCC unroll 6") for (int r = 0; r < ROWS; r++) {                                         \
+                RT_LIMIT_16(sums[r], tile->low, tile->high);                                                 \
+                _mm512_mask_storeu_ps(tile->y + r * row + i, there, sums[r]);                                \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+STREAM(1)
+STREAM(2)
+STREAM(3)
+STREAM(4)
+STREAM(5)
+STREAM(6)
+
 TILES(avx2, AVX2, rt_floats_8, ADD_8, RT_LIMIT_8, LOAD_ALL, STORE_ALL)
 TILES(avx512, AVX512, rt_floats_16, ADD_16, RT_LIMIT_16, LOAD_ALL, STORE_ALL)
 TILES(edge, AVX512, rt_floats_16, ADD_16, RT_LIMIT_16, LOAD_SOME, STORE_SOME)
 THREES(avx512, AVX512, rt_floats_16, ADD_16, RT_LIMIT_16, LOAD_ALL, STORE_ALL)
 THREES(edge, AVX512, rt_floats_16, ADD_16, RT_LIMIT_16, LOAD_SOME, STORE_SOME)
 static const rt_pointwise_tiles tiles_avx2 = {.lanes = 8, .run = {NAMES(avx2)}};
-static const rt_pointwise_tiles tiles_avx512 = {.lanes = 16,
-                                                .three = true,
-                                                .run = {NAMES(avx512), NAMES_OF_THREE(avx512)},
-                                                .edge = {NAMES(edge), NAMES_OF_THREE(edge)},
-                                                .copy_edge = copy_edge,
-                                                .tail = tail_avx512};
+static const rt_pointwise_tiles tiles_avx512 = {
+    .lanes = 16,
+    .three = true,
+    .run = {NAMES(avx512), NAMES_OF_THREE(avx512)},
+    .edge = {NAMES(edge), NAMES_OF_THREE(edge)},
+    .copy_edge = copy_edge,
+    .tail = tail_avx512,
+    .stream = {stream_1, stream_2, stream_3, stream_4, stream_5, stream_6}};
 
 #define PAIRS __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 #define ADD_PAIRS(sum, left, right)                                                                          \

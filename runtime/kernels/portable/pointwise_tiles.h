@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pointwise_tiles.h: tiles of filters of pointwise.c, in vectors of each width.
  *
- * A tile is 3 to 6 filters at the points of one to three vectors, whose sums stay in registers over the whole depth. Where the processor
+ * A tile is 1 to 6 filters at the points of one to three vectors, whose sums stay in registers over the whole depth. Where the processor
  * multiplies bfloat16 in pairs (pair_tiles.h), weights and points may be pairs, in place of floats.
  */
 #ifndef OURO_POINTWISE_TILES_H
@@ -11,7 +11,7 @@
 
 enum {
     RT_POINTWISE_MOST_ROWS = 6,  /* filters of a tile */
-    RT_POINTWISE_LEAST_ROWS = 3, /* fewer have too few sums to fill the time that an addition takes */
+    RT_POINTWISE_LEAST_ROWS = 1, /* and at least */
     RT_POINTWISE_WIDTH = 32,     /* points of a panel, at most: two vectors of the widest machine */
     RT_POINTWISE_LAST =
         64, /* of the last panel of a map, which may have three vectors, and a few points after them */
@@ -49,6 +49,9 @@ typedef struct rt_pointwise_tiles {
                       float *panel);
     /* The last few points of some tiles, of so many rows each: vectors of several filters at all of these points. The same sums. NULL: there is none. */
     void (*tail)(const rt_pointwise_tile *tiles, const int64_t *rows, int count);
+    /* Any number of points, whose channels are read where they lie, `panel_row` apart: of a few channels a panel takes as long as the products.
+     * The same sums. NULL: there is none. */
+    rt_pointwise_function *stream[RT_POINTWISE_MOST_ROWS - RT_POINTWISE_LEAST_ROWS + 1];
 } rt_pointwise_tiles;
 
 /* The best for this machine, of vectors of at most so many floats: RT_POINTWISE_BEST, or, in tests, 16 (without pairs), 8 and 4. */

@@ -630,6 +630,32 @@ static void test_channel_by_channel(void **state) {
     }
 }
 
+/* Of groups of a few channels, single points are left to the portable kernel; groups of whole blocks, and windows, are not. */
+static void test_groups_of_points(void **state) {
+    (void)state;
+    static const struct {
+        int64_t channels, filters, size;
+        bool taken;
+    } cases[] = {{2, 2, 1, false}, {6, 6, 1, false},  {3, 1, 1, false}, {20, 80, 1, false},
+                 {6, 6, 3, true},  {16, 32, 1, true}, {1, 2, 1, true}};
+    uint64_t seed = 8;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        application app;
+        application_init(&app, OP_CONV);
+        application_random(&app, OP_FLOAT, 4, DIMS(1, 4 * cases[i].channels, 20, 20), &seed);
+        application_random(&app, OP_FLOAT, 4,
+                           DIMS(4 * cases[i].filters, cases[i].channels, cases[i].size, cases[i].size),
+                           &seed);
+        application_integer(&app, "group", 4);
+        assert_int_equal(application_infer(&app), BASE_OK);
+        const rt_environment environment = {.threads = 1};
+        rt_preference preference = {0};
+        const bool taken = rt_kernel_find("onednn.convolution")->prefer(&app.call, &environment, &preference);
+        if (taken != cases[i].taken && (taken || takes_most())) fail_msg("case %zu", i);
+        application_free(&app);
+    }
+}
+
 /* ---- recurrences --------------------------------------------------------------------------------------- */
 
 static void test_recurrent(void **state) {
@@ -794,6 +820,7 @@ int main(void) {
                                        cmocka_unit_test(test_gemm),
                                        cmocka_unit_test(test_left_alone),
                                        cmocka_unit_test(test_channel_by_channel),
+                                       cmocka_unit_test(test_groups_of_points),
                                        cmocka_unit_test(test_recurrent),
                                        cmocka_unit_test(test_recurrent_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_pointwise.c: convolutions of single points with weights in tiles beside the gathering ones, in float and in 16 bits: random groups,
- * fused forms, residuals in place, more channels than a panel holds; vectors of every width; bits that do not depend on threads; NaN; what
- * is refused.
+ * also of few channels, fused forms, residuals in place, more channels than a panel holds; vectors of every width; bits that do not depend
+ * on threads; NaN; what is refused.
  */
 #include "runtime/kernels/portable/pointwise_tiles.h"
 #include "tests/support/allocations.h"
@@ -23,11 +23,14 @@ static const rt_kernel *kernel(void) {
 
 static void draw(application *app, op_dtype dtype, uint64_t *seed, bool residual) {
     const int64_t images = random_range(seed, 1, 2), group = random_range(seed, 1, 4);
-    const int64_t channels = random_range(seed, 0, 9) ? random_range(seed, 4, 60)
-                             : dtype == OP_FLOAT      ? 300
-                                                      : 250,
-                  filters = random_range(seed, 3, 40);
-    const int64_t height = random_range(seed, 1, 12), width = random_range(seed, 1, 12);
+    const bool few =
+        group > 1 && random_range(seed, 0, 1); /* channels and filters, which groups alone may have */
+    const int64_t channels = few                        ? random_range(seed, 2, 9)
+                             : random_range(seed, 0, 9) ? random_range(seed, 4, 60)
+                             : dtype == OP_FLOAT        ? 300
+                                                        : 250,
+                  filters = few ? random_range(seed, 1, 8) : random_range(seed, 3, 40);
+    const int64_t height = random_range(seed, 1, few ? 50 : 12), width = random_range(seed, 1, few ? 25 : 12);
     application_init(app, OP_CONV);
     application_random(app, dtype, 4, DIMS(images, group * channels, height, width), seed);
     application_random(app, dtype, 4, DIMS(group * filters, channels, 1, 1), seed);
@@ -235,14 +238,14 @@ static void draw_some(application *app, int64_t points, int64_t channels, int64_
 /* A point has the same bits wherever the image ends: alone in the last vector, among a few, or in the middle. */
 static void test_last_points(void **state) {
     (void)state;
-    static const int64_t channels[] = {37, 300}, filters[] = {3, 4, 5, 6, 13, 23, 41};
-    for (size_t i = 0; i < 14; i++) {
-        for (int64_t points = 1; points < 55; points += i % 2 ? 8 : 1) {
+    static const int64_t channels[] = {37, 300, 5}, filters[] = {1, 3, 4, 5, 6, 13, 23, 41};
+    for (size_t i = 0; i < 24; i++) {
+        for (int64_t points = 1; points < 55; points += i % 3 ? 8 : 1) {
             application some, all;
-            draw_some(&some, points, channels[i % 2], filters[i / 2]);
-            draw_some(&all, 64 - points % 2, channels[i % 2], filters[i / 2]);
+            draw_some(&some, points, channels[i % 3], filters[i / 3]);
+            draw_some(&all, 64 - points % 2, channels[i % 3], filters[i / 3]);
             const op_tensor got = run_packed(&some, 1, points % 3 == 0), whole = run_packed(&all, 1, false);
-            for (int64_t map = 0; map < 2 * filters[i / 2]; map++)
+            for (int64_t map = 0; map < 2 * filters[i / 3]; map++)
                 assert_memory_equal((const float *)got.data + map * points,
                                     (const float *)whole.data + map * (64 - points % 2),
                                     (size_t)points * sizeof(float));
