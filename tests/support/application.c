@@ -236,17 +236,13 @@ op_tensor application_packed(application *app, const rt_kernel *kernel, op_layou
     rt_prepared prepared;
     assert_int_equal(rt_kernel_prepare(kernel, &call, &environment, &app->arena, &prepared, &app->report),
                      BASE_OK);
-    if (packed_bytes) {
-        application_run_prepared(app, &prepared, inputs, &output, threads);
-    } else {
-        enum { GUARD = 64 };
-        const size_t bytes = prepared.scratch_bytes;
-        unsigned char *scratch = application_memory(app, bytes + GUARD);
-        memset(scratch, 0xff, bytes + GUARD); /* NaN, as floats */
-        inputs[1].data = app->inputs[1].data;
-        run_on_scratch(app, &prepared, inputs, &output, threads, scratch);
-        for (size_t i = 0; i < GUARD; i++) assert_int_equal(scratch[bytes + i], 0xff);
-    }
+    enum { GUARD = 64 };
+    const size_t bytes = prepared.scratch_bytes;
+    unsigned char *scratch = application_memory(app, bytes + GUARD);
+    memset(scratch, 0xff, bytes + GUARD); /* NaN, as floats */
+    if (!packed_bytes) inputs[1].data = app->inputs[1].data;
+    run_on_scratch(app, &prepared, inputs, &output, threads, bytes ? scratch : NULL);
+    for (size_t i = 0; i < GUARD; i++) assert_int_equal(scratch[bytes + i], 0xff);
     const op_tensor plain = application_reordered(app, &output, OP_LAYOUT_ROW_MAJOR);
     const op_tensor again = application_reordered(app, &plain, to); /* whose padding is zeros */
     assert_memory_equal(again.data, output.data, output.bytes);

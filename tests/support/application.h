@@ -68,8 +68,8 @@ void application_run_prepared(application *app, rt_prepared *prepared, const op_
                               op_tensor *output, int threads);
 /* Runs a kernel that packs the weights, input 1, into so many bytes: input 0 lies as `from`, the result and input 3, which is added to it, as
  * `to`. With `in_place` the result takes the memory of input 3. Fails the test unless the weights come back from what they are packed
- * into, nothing is allocated, no scratch is wanted, and what pads blocks of the result is zeros. The result is row-major.
- * 0 bytes: only the run has the weights, and the kernel packs them into scratch, and no further. */
+ * into, nothing is allocated, nothing is written after the scratch, and what pads blocks of the result is zeros. The result is row-major.
+ * 0 bytes: only the run has the weights, and the kernel packs them into scratch. */
 op_tensor application_packed(application *app, const rt_kernel *kernel, op_layout from, op_layout to,
                              size_t packed_bytes, int threads, bool in_place);
 /* The element as a number, whatever its dtype (row-major tensors). */

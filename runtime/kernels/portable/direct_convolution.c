@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* direct_convolution.c: Conv in float, windows of up to 128 elements, on images whose channels lie side by side, in
- * blocks of 16 or innermost; or on row-major images of a few channels, of which it makes either.
+ * blocks of 16 or innermost; or on row-major images of a few channels, of which it makes either, with windows of one row of up to 8,192.
  *
  * Lanes are filters. A tile is some panels of 16 filters at some points, whose sums stay in registers while all channels of all elements of
- * the window pass by (direct_tiles.c); results are finished before they are written. There is no scratch where weights are constant, and nothing is made for a shape
- * when a session begins but a table of places. Weights that are computed in the run are packed into scratch (direct_weights.c). Chetlur et al., "cuDNN: Efficient Primitives for Deep Learning" (2014), describes a
+ * the window pass by (direct_tiles.c); results are finished before they are written. Nothing is made for a shape
+ * when a session begins but a table of places. Weights that are computed in the run are packed into scratch (direct_weights.c). So are the rows of a
+ * signal with zeros at their ends, where many results see beside it: each of them would read all weights for itself. Chetlur et al., "cuDNN: Efficient Primitives for Deep Learning" (2014), describes a
  * convolution as a product of which one factor is never stored.
  *
  * The weights: [16 filters][part of the channels][element of the window][channel of the part][filter]; parts are blocks, or up to 64
@@ -29,6 +30,7 @@ enum {
     MANY_POINTS = 16, /* for each of those at the ends of a single row */
     MANY_CHANNELS = 16,
     NEAR_ELEMENTS = 3,
+    WORTH_COPY = 4,        /* products that each number of a copy is to save */
     WORTH_POINTS = 32,     /* of results, to pack weights in a run */
     NEAR_BYTES = 256 << 10 /* of weights that pass over all points before others do */
 };
@@ -44,13 +46,14 @@ static bool find_parts(rt_direct *s) {
     rt_direct_shape *tiles = &s->tiles;
     const int64_t most = s->from == OP_LAYOUT_NC16 ? LANES : RT_DIRECT_DEPTH;
     size_t bytes = LANES * sizeof(float);
+    const bool maps = rt_direct_reads_maps(s), one_row = s->window.kernel[0] == 1 && s->window.kernel[1] == 1;
+    const int64_t longest = maps && one_row ? RT_DIRECT_LONG : RT_DIRECT_TAPS;
     for (int i = 0; i < DIMENSIONS; i++)
-        if (s->window.kernel[i] < 1 || s->window.kernel[i] > RT_DIRECT_TAPS) return false;
+        if (s->window.kernel[i] < 1 || s->window.kernel[i] > longest) return false;
     const int64_t elements = rt_direct_product(s->window.kernel);
-    if (elements > RT_DIRECT_TAPS || !base_size_multiply(bytes, (size_t)s->channels, &bytes) ||
+    if (elements > longest || !base_size_multiply(bytes, (size_t)s->channels, &bytes) ||
         !base_size_multiply(bytes, (size_t)elements, &bytes))
         return false;
-    const bool maps = rt_direct_reads_maps(s);
     tiles->taps = maps ? s->channels * elements : elements;
     tiles->depth = maps ? 1 : least(s->channels, most);
     tiles->parts = maps ? 1 : (s->channels + most - 1) / most;
@@ -166,6 +169,41 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
     return false;
 }
 
+/* Results along the last dimension whose windows reach beside the image. */
+static int64_t clipped_results(const rt_direct *s) {
+    const int64_t stride = s->window.stride[2], results = s->window.output[2],
+                  first = least((s->window.before[2] + stride - 1) / stride, results),
+                  end = least(rt_direct_inside_end(s, 2), results);
+    return end > first ? results - (end - first) : results;
+}
+
+/* Of a row with zeros at its ends, as far as windows see it. */
+static int64_t margined_width(const rt_direct *s) {
+    return (s->window.output[2] - 1) * s->window.stride[2] +
+           (s->window.kernel[2] - 1) * s->window.dilation[2] + 1;
+}
+
+/* Bytes of a copy whose rows have zeros at their ends; 0: none is made. Each result that sees beside a signal would be a tile, which reads all
+ * weights for itself. */
+static size_t copied_bytes(const rt_direct *s) {
+    size_t floats = sizeof(float);
+    if (!rt_direct_reads_maps(s) || !rt_direct_is_one_row(s) || s->images < 1 || s->window.output[2] < 1)
+        return 0;
+    for (int d = 0; d < DIMENSIONS; d++)
+        if (s->window.input[d] < 1) return 0;
+    const int64_t rows = s->window.input[0] * s->window.input[1], width = margined_width(s);
+    const double weights = (double)rt_direct_product(s->window.kernel) * (double)s->filters,
+                 copied = (double)s->images * (double)rows * (double)width;
+    if ((double)s->images * (double)clipped_results(s) * weights < WORTH_COPY * copied) return 0;
+    if (!base_size_multiply(floats, (size_t)(s->images * s->channels), &floats) ||
+        !base_size_multiply(floats, (size_t)rows, &floats) ||
+        !base_size_multiply(floats, (size_t)width, &floats))
+        return 0;
+    return floats > SIZE_MAX - RT_ALIGNMENT
+               ? 0
+               : (floats + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT; /* what follows is aligned */
+}
+
 static bool estimate(const op_call *call, const rt_environment *environment, size_t scratch_limit,
                      rt_cost *cost) {
     rt_direct shape;
@@ -174,6 +212,7 @@ static bool estimate(const op_call *call, const rt_environment *environment, siz
         !rt_direct_convolution_estimate(call, environment, scratch_limit, cost))
         return false;
     cost->packed_bytes = shape.packed_bytes;
+    cost->scratch_bytes = copied_bytes(&shape);
     return true;
 }
 
@@ -231,11 +270,24 @@ static void run_member(void *context, int member, int members) {
     }
 }
 
+/* All rows of all images with zeros at their ends. */
+static void copy_rows(const rt_direct *s, const float *x, float *copy) {
+    const int64_t width = s->window.input[2], wide = s->margined->window.input[2],
+                  before = least(s->window.before[2], wide), seen = least(width, wide - before),
+                  rows = s->images * s->channels * s->window.input[0] * s->window.input[1];
+    for (int64_t row = 0; row < rows; row++, x += width, copy += wide) {
+        memset(copy, 0, (size_t)before * sizeof *copy);
+        memcpy(copy + before, x, (size_t)seen * sizeof *copy);
+        memset(copy + before + seen, 0, (size_t)(wide - before - seen) * sizeof *copy);
+    }
+}
+
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     (void)report;
     const rt_direct *shape = prepared->state;
-    float *weights = shape->computed ? scratch : inputs[1].data;
+    float *copy = scratch,
+          *weights = shape->computed ? copy + shape->copy_bytes / sizeof *copy : inputs[1].data;
     if (shape->computed) rt_direct_pack(shape, inputs[1].data, weights, prepared->threads);
     rt_direct_job job = {.shape = shape,
                          .x = inputs[0].data,
@@ -248,16 +300,14 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     const double work = (double)points * (double)(shape->groups * shape->filters) *
                         (double)(shape->channels * rt_direct_product(shape->window.kernel));
     if (points == 0) return BASE_OK;
+    /* Zeros at the ends count for nothing if all weights are finite. */
+    if (shape->copy_bytes && job.finite) {
+        copy_rows(shape, inputs[0].data, copy);
+        job.shape = shape->margined;
+        job.x = copy;
+    }
     rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, run_member, &job);
     return BASE_OK;
-}
-
-/* Results along the last dimension whose windows reach beside the image. */
-static int64_t clipped_results(const rt_direct *s) {
-    const int64_t stride = s->window.stride[2], results = s->window.output[2],
-                  first = least((s->window.before[2] + stride - 1) / stride, results),
-                  end = least(rt_direct_inside_end(s, 2), results);
-    return end > first ? results - (end - first) : results;
 }
 
 /* Whether tiles go through all rows: where rows are shorter than tiles; and in a single row, where each point at its ends would be a tile, if
@@ -310,27 +360,52 @@ static void fill_places(rt_direct *s, int64_t *places) {
     s->places = places;
 }
 
+/* The tables of places, and where a copy is made, the convolution of that. */
+static void settle(rt_direct *s, rt_prepared *prepared) {
+    rt_direct *margined = (rt_direct *)(uintptr_t)s->margined;
+    fill_places(s, (int64_t *)(uintptr_t)s->places);
+    s->copy_bytes = margined ? copied_bytes(s) : 0;
+    prepared->scratch_bytes = s->copy_bytes + (s->computed ? s->packed_bytes : 0);
+    if (s->copy_bytes == 0) return;
+    const int64_t *places = margined->places;
+    *margined = *s;
+    margined->window.before[2] = 0;
+    margined->window.input[2] = margined_width(s);
+    margined->channels_step = rt_direct_product(margined->window.input);
+    margined->image_step = margined->group_step = s->channels * margined->channels_step;
+    fill_places(margined, (int64_t *)(uintptr_t)places);
+}
+
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    rt_direct *shape = BASE_NEW(arena, rt_direct);
+    rt_direct *shape = BASE_NEW(arena, rt_direct), *margined = NULL;
     if (!shape) return base_fail_memory(report);
     if (!read_extents(call, environment, shape))
         return base_fail(report, BASE_INVALID, "this convolution has no weights in panels");
-    int64_t *places = BASE_ARRAY(arena, int64_t, (size_t)shape->tiles.taps);
-    if (!places) return base_fail_memory(report);
-    fill_places(shape, places);
-    if (shape->computed) prepared->scratch_bytes = shape->packed_bytes;
+    const size_t taps = (size_t)shape->tiles.taps;
+    shape->places = BASE_ARRAY(arena, int64_t, taps);
+    if (rt_direct_reads_maps(shape)) {
+        margined = BASE_NEW(arena, rt_direct);
+        if (!margined || !(margined->places = BASE_ARRAY(arena, int64_t, taps)))
+            return base_fail_memory(report);
+        shape->margined = margined;
+    }
+    if (!shape->places) return base_fail_memory(report);
+    settle(shape, prepared);
     prepared->state = shape;
     prepared->run = run;
     return BASE_OK;
 }
 
-/* Images of other extents: the table is as large. */
+/* Images of other extents: the tables are as large. */
 static bool adapt(const op_call *call, const rt_environment *environment, rt_prepared *prepared) {
     rt_direct *shape = prepared->state;
-    int64_t *places = (int64_t *)(uintptr_t)shape->places;
+    const int64_t *const places = shape->places;
+    const rt_direct *const margined = shape->margined;
     if (!read_extents(call, environment, shape)) return false;
-    fill_places(shape, places);
+    shape->places = places;
+    shape->margined = margined;
+    settle(shape, prepared);
     return true;
 }
 

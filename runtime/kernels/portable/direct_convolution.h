@@ -26,6 +26,9 @@ typedef struct rt_direct {
     int64_t pixel, channels_step; /* from a point to the next, from one part of the channels to the next */
     int64_t y_image_step, y_group_step, y_pixel; /* the same of the result */
     bool spots;                                  /* a tile may end one row and begin the next */
+    /* The same convolution of a copy in scratch, each row of which has zeros at its ends; NULL: none is made. */
+    const struct rt_direct *margined;
+    size_t copy_bytes; /* of all images; 0: none */
     const int64_t
         *places; /* floats from the window's first element, by element; of maps, by channel, by element */
 } rt_direct;

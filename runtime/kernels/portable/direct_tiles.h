@@ -19,6 +19,7 @@ enum {
     RT_DIRECT_DEPTH = 64,       /* channels that lie innermost and are read one after another, at most */
     RT_DIRECT_SPOT_PLACES = 16, /* of a tile's points, in vectors of eight */
     RT_DIRECT_TAPS = 128,       /* elements of a window, at most */
+    RT_DIRECT_LONG = 8192,      /* the same, of a window one row high on row-major maps */
     RT_DIRECT_MAPS_READ = 4     /* row-major maps that are read, at most */
 };
 

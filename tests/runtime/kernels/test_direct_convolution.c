@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_direct_convolution.c: convolutions with weights in panels beside the row-major kernel: random windows of one to three dimensions,
  * groups, layouts, fused forms, residuals in place; bits that do not depend on threads, nor on which rows are made; what pads blocks stays
- * zero; weights come back; other extents; numbers that are not finite, in images and in weights; what is refused. Where vectors are narrower the kernel is
+ * zero; long windows; weights come back; other extents; numbers that are not finite, in images and in weights; what is refused. Where vectors are narrower the kernel is
  * never chosen, which is all that is seen then.
  */
 #include "tests/support/application.h"
@@ -257,6 +257,48 @@ static void test_infinities(void **state) {
     }
 }
 
+/* Windows of a row that are long: of maps alone; where many results see beside the signal, it is copied with zeros at its ends, and not if
+ * weights are not finite. */
+static void test_long_windows(void **state) {
+    (void)state;
+    static const struct {
+        int64_t channels, filters, width, window, stride, dilation, before, after;
+        bool computed, infinite;
+    } cases[] = {
+        {1, 40, 3000, 512, 128, 1, 256, 256, false, false}, {1, 40, 3000, 512, 128, 1, 256, 256, true, false},
+        {1, 40, 3000, 512, 128, 1, 256, 256, false, true},  {2, 17, 900, 130, 7, 3, 0, 400, false, false},
+        {4, 24, 300, 200, 10, 1, 150, 0, true, false},      {1, 8, 100, 250, 3, 1, 240, 9, false, false},
+        {1, 33, 5000, 1025, 1, 1, 3, 3, false, false},      {3, 20, 40, 129, 5, 1, 300, 300, false, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && application_machine_is_wide(); i++) {
+        uint64_t seed = i + 1;
+        application app;
+        application_init(&app, OP_CONV);
+        application_random(&app, OP_FLOAT, 3, DIMS(2, cases[i].channels, cases[i].width), &seed);
+        float *w = application_random(&app, OP_FLOAT, 3,
+                                      DIMS(cases[i].filters, cases[i].channels, cases[i].window), &seed);
+        const int64_t depth = cases[i].channels * cases[i].window;
+        for (int64_t k = 0; k < cases[i].filters * depth; k++) w[k] /= sqrtf((float)depth);
+        if (cases[i].infinite) w[0] = INFINITY;
+        application_integers(&app, "strides", 1, DIMS(cases[i].stride));
+        application_integers(&app, "dilations", 1, DIMS(cases[i].dilation));
+        application_integers(&app, "pads", 2, DIMS(cases[i].before, cases[i].after));
+        application_run(&app, "portable.convolution", 1);
+        for (size_t lie = 2; lie < 4; lie++) {
+            const op_tensor got = cases[i].computed ? application_packed(&app, kernel(), forms[lie].from,
+                                                                         forms[lie].to, 0, 1, false)
+                                                    : run_packed(&app, &forms[lie], 1, false);
+            const op_tensor other = run_packed(&app, &forms[lie], 3, false);
+            assert_memory_equal(got.data, other.data, got.bytes);
+            /* The first filter sees its infinite weight where that sees the signal. */
+            const int64_t beside = cases[i].infinite ? cases[i].before / cases[i].stride : 0;
+            for (int64_t k = 0; k < beside; k++) assert_true(isfinite(((const float *)got.data)[k]));
+            if (!cases[i].infinite) check_all_near(&got, &app.outputs[0], i);
+        }
+        application_free(&app);
+    }
+}
+
 /* A session made for one image runs another one, and the same results come. */
 static void test_adapts(void **state) {
     (void)state;
@@ -364,6 +406,7 @@ int main(void) {
         cmocka_unit_test(test_each_way),
         cmocka_unit_test(test_rows_do_not_depend_on_others),
         cmocka_unit_test(test_infinities),
+        cmocka_unit_test(test_long_windows),
         cmocka_unit_test(test_adapts),
         cmocka_unit_test(test_prefers),
     };
