@@ -438,11 +438,30 @@ typedef struct reduce_context {
     reduce_function *function;
     op_code code;
     rt_reduced of;
-    bool by_rows; /* as in reduce_rows.h */
+    bool by_rows, by_runs; /* as in reduce_rows.h */
     const reduce_shape *shape;
     void *to;
     const void *from;
 } reduce_context;
+
+/* The extreme float of each task, whose rows lie apart. */
+static void run_runs(const reduce_context *context, int64_t begin, int64_t end) {
+    const reduce_shape *shape = context->shape;
+    const int32_t last = shape->reduced_rank - 1;
+    const int64_t count = shape->reduced[last], step = shape->reduced_strides[last];
+    float *to = context->to;
+    for (int64_t task = begin; task < end; task++) {
+        const float *at = (const float *)context->from + start_of(shape, task);
+        to[task] = context->code == OP_REDUCE_MAX ? -INFINITY : INFINITY;
+        for (int64_t r = 0; r < shape->reduced_count; r += count) {
+            int64_t offset = 0, index = r / count;
+            for (int32_t i = last - 1; i >= 0; index /= shape->reduced[i--])
+                offset += index % shape->reduced[i] * shape->reduced_strides[i];
+            const float best = rt_reduce_runs(context->code, at + offset, shape->inner, step, count);
+            to[task] = context->code == OP_REDUCE_MAX ? LARGER(to[task], best) : SMALLER(to[task], best);
+        }
+    }
+}
 
 static void run_tasks(void *user, int64_t begin, int64_t end) {
     const reduce_context *context = user;
@@ -450,6 +469,7 @@ static void run_tasks(void *user, int64_t begin, int64_t end) {
     if (context->by_rows)
         rt_reduce_rows(context->code, context->of, (const float *)context->from + begin * length, length,
                        (float *)context->to + begin, end - begin);
+    else if (context->by_runs) run_runs(context, begin, end);
     else
         context->function(context->shape, context->code == OP_REDUCE_MEAN, context->to, context->from, begin,
                           end);
@@ -478,6 +498,9 @@ static reduce_context context_of(const rt_prepared *prepared, const reduce_shape
         .function = state->function, .code = state->code, .of = state->of, .shape = shape};
     context.by_rows = state->floats && shape->inner_reduced && shape->reduced_count == 1 &&
                       shape->kept_rank <= 1 && rt_reduces_rows(state->code, shape->inner);
+    context.by_runs = state->floats && (state->code == OP_REDUCE_MAX || state->code == OP_REDUCE_MIN) &&
+                      shape->inner_reduced && shape->reduced_count > 1 &&
+                      rt_reduces_rows(state->code, shape->inner);
     return context;
 }
 

@@ -136,10 +136,10 @@ static float last_none(const float *row, int64_t length) {
 /* Four numbers of a row, of which one is the extreme one. NaNs are only noticed on the way. Where one of two is a NaN, the instructions
  * give the second. */
 #define EXTREMA(name, NEUTRAL, BETTER, BETTER_256, BETTER_128)                                               \
-    WIDE static inline __m128 name##_row(const float *row, int64_t length, rest left, __mmask16 *nones) {    \
-        __m512 best[CHAINS], x;                                                                              \
-        __mmask16 seen = 0;                                                                                  \
-        for (int k = 0; k < CHAINS; k++) best[k] = _mm512_set1_ps(NEUTRAL);                                  \
+    WIDE static inline void name##_add(const float *row, int64_t length, rest left, __m512 *best,            \
+                                       __mmask16 *nones) {                                                   \
+        __m512 x;                                                                                            \
+        __mmask16 seen = *nones;                                                                             \
         int64_t i = 0;                                                                                       \
         for (; i + CHAINS * LANES <= length; i += CHAINS * LANES) {                                          \
             _Pragma("GCC unroll 4") for (int k = 0; k < CHAINS; k++) {                                       \
@@ -155,11 +155,34 @@ static float last_none(const float *row, int64_t length) {
         }                                                                                                    \
         x = _mm512_mask_loadu_ps(best[2], left.lanes, row + left.at);                                        \
         seen = (__mmask16)(seen | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q));                                   \
-        x = BETTER(BETTER(x, best[2]), BETTER(BETTER(best[0], best[1]), best[3]));                           \
+        best[2] = BETTER(x, best[2]);                                                                        \
         *nones = seen;                                                                                       \
+    }                                                                                                        \
+    WIDE static inline __m128 name##_of(const __m512 *best) {                                                \
+        const __m512 x = BETTER(best[2], BETTER(BETTER(best[0], best[1]), best[3]));                         \
         const __m256 high = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));                \
         const __m256 half = BETTER_256(_mm512_castps512_ps256(x), high);                                     \
         return BETTER_128(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));                     \
+    }                                                                                                        \
+    WIDE static inline __m128 name##_row(const float *row, int64_t length, rest left, __mmask16 *nones) {    \
+        __m512 best[CHAINS];                                                                                 \
+        for (int k = 0; k < CHAINS; k++) best[k] = _mm512_set1_ps(NEUTRAL);                                  \
+        *nones = 0;                                                                                          \
+        name##_add(row, length, left, best, nones);                                                          \
+        return name##_of(best);                                                                              \
+    }                                                                                                        \
+    WIDE static float name##_runs(const float *from, int64_t length, int64_t step, int64_t count) {          \
+        const rest left = rest_of(length);                                                                   \
+        __m512 best[CHAINS];                                                                                 \
+        __mmask16 nones = 0;                                                                                 \
+        for (int k = 0; k < CHAINS; k++) best[k] = _mm512_set1_ps(NEUTRAL);                                  \
+        for (int64_t r = 0; r < count; r++) name##_add(from + r * step, length, left, best, &nones);         \
+        for (int64_t r = count; r > 0 && nones; r--) {                                                       \
+            const float last = last_none(from + (r - 1) * step, length);                                     \
+            if (last != last) return last;                                                                   \
+        }                                                                                                    \
+        const __m128 parts = name##_of(best), pairs = BETTER_128(parts, _mm_movehl_ps(parts, parts));        \
+        return _mm_cvtss_f32(BETTER_128(pairs, _mm_movehdup_ps(pairs)));                                     \
     }                                                                                                        \
     WIDE static void name##_rows(const float *from, int64_t length, float *to, int64_t count) {              \
         const rest left = rest_of(length);                                                                   \
@@ -210,6 +233,10 @@ void rt_reduce_rows(op_code code, rt_reduced of, const float *from, int64_t leng
     else sum_rows(from, length, divisor, to, count);
 }
 
+float rt_reduce_runs(op_code code, const float *from, int64_t length, int64_t step, int64_t count) {
+    return (code == OP_REDUCE_MAX ? maximum_runs : minimum_runs)(from, length, step, count);
+}
+
 #else
 
 bool rt_reduces_rows(op_code code, int64_t length) {
@@ -226,6 +253,11 @@ void rt_reduce_rows(op_code code, rt_reduced of, const float *from, int64_t leng
     (void)length;
     (void)to;
     (void)count;
+}
+
+float rt_reduce_runs(op_code code, const float *from, int64_t length, int64_t step, int64_t count) {
+    (void)code, (void)length, (void)step, (void)count;
+    return *from;
 }
 
 #endif

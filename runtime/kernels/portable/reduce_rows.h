@@ -20,4 +20,8 @@ bool rt_reduces_rows(op_code code, int64_t length);
  * sums and means only. The numbers are those of reduce.c. */
 void rt_reduce_rows(op_code code, rt_reduced of, const float *from, int64_t length, float *to, int64_t count);
 
+/* The largest or smallest (OP_REDUCE_MAX, OP_REDUCE_MIN) of `count` rows of `length` floats, at least one of each, that begin `step` apart. A NaN
+ * where there is one. */
+float rt_reduce_runs(op_code code, const float *from, int64_t length, int64_t step, int64_t count);
+
 #endif

@@ -59,6 +59,40 @@ static void rows_become_numbers(void **state) {
     }
 }
 
+/* Extrema of rows that lie apart: of axes 0, 2 and 4 of five, or of 0, 2 and 3; a NaN anywhere is the result. */
+static void extrema_of_rows_apart(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round;
+        const int64_t dims[] = {random_range(&seed, 1, 4), random_range(&seed, 1, 5),
+                                random_range(&seed, 1, 6), random_range(&seed, 1, 4),
+                                random_range(&seed, 1, round % 3 ? 20 : 150)};
+        const bool largest = round % 2, inner = round % 4 < 2;
+        application app;
+        application_init(&app, largest ? OP_REDUCE_MAX : OP_REDUCE_MIN);
+        float *x = application_random(&app, OP_FLOAT, 5, dims, &seed);
+        int64_t count = 1;
+        for (int i = 0; i < 5; i++) count *= dims[i];
+        if (round % 5 == 0) x[random_range(&seed, 0, count - 1)] = NAN;
+        int64_t *axes = application_input(&app, OP_INT64, 1, DIMS(3));
+        axes[0] = 0, axes[1] = 2, axes[2] = inner ? 4 : 3;
+        application_run(&app, "portable.reduce", 1 + (int)(round % 3));
+        const int64_t kept = inner ? dims[3] : dims[4];
+        for (int64_t k = 0; k < dims[1] * kept; k++) {
+            double want = largest ? -(double)INFINITY : (double)INFINITY;
+            for (int64_t i = 0; i < count && !isnan(want); i++) {
+                const int64_t column = inner ? i / dims[4] % dims[3] : i % dims[4];
+                const double value = (double)x[i];
+                if (i / dims[4] / dims[3] / dims[2] % dims[1] * kept + column != k) continue;
+                if (isnan(value) || (largest ? value > want : value < want)) want = value;
+            }
+            if (!same((double)((const float *)app.outputs[0].data)[k], want, true))
+                fail_msg("round %d, result %d", (int)round, (int)k);
+        }
+        application_free(&app);
+    }
+}
+
 /* Sums over channels of some columns are those columns of the sums of more of them, bit by bit: bands are parts of rows. (A single column lies
  * together, and is summed as a row.) */
 static void sums_of_some_columns(void **state) {
@@ -804,6 +838,7 @@ int main(void) {
                                        cmocka_unit_test(sums_of_some_columns),
                                        cmocka_unit_test(rows_of_halves_become_numbers),
                                        cmocka_unit_test(rows_become_numbers),
+                                       cmocka_unit_test(extrema_of_rows_apart),
                                        cmocka_unit_test(sums_of_absolutes_and_squares),
                                        cmocka_unit_test(windows_along_rows),
                                        cmocka_unit_test(windows_over_small_maps),
