@@ -3,7 +3,7 @@
  * map of one number, where kernels whose lanes are filters leave most lanes empty.
  *
  * Where channels lie side by side, in blocks of 16 or innermost, lanes are channels: sums of eight points stay in registers, and the lanes of each
- * are added up at the end. On row-major images at strides of 1 and 2 lanes are points of a row, up to eight vectors of which stay in registers; elements beside the
+ * are added up at the end. On row-major images at strides of 1 and 2 lanes are points of a row, or of up to eight rows that see the image through the same elements, up to eight vectors of which stay in registers; elements beside the
  * image are not read. Up to three filters are made together, so that what is read is used three times. The result is row-major.
  *
  * The outputs of a ConvTranspose that lie a stride apart see the image through the same elements of the kernel, turned round: they are a
@@ -24,9 +24,11 @@
 
 enum {
     LANES = 16,
-    POINTS = 8,       /* whose sums are held, where lanes are channels */
-    MOST_VECTORS = 8, /* the same where lanes are points */
-    TOGETHER = 3,     /* filters */
+    POINTS = 8,            /* whose sums are held, where lanes are channels */
+    MOST_VECTORS = 8,      /* the same where lanes are points */
+    NEAR_FLOATS = 1 << 16, /* of the image */
+    MOST_DOUBLINGS = 3,    /* of rows, that are made together then */
+    TOGETHER = 3,          /* filters */
     MOST_FILTERS = 8,
     MOST_WIDTH = 32, /* elements of a window's row, where lanes are points */
     MOST_PHASES = 16,
@@ -296,6 +298,7 @@ typedef struct few_row {
     const float *residual; /* of the first filter at the row's first point; NULL: none */
     float *y;
     int64_t map;                 /* floats from one filter's result to the next one's */
+    int64_t x_row, y_row;        /* floats from one row to the next of those that are made together */
     int64_t top[DIMENSIONS - 1]; /* the plane and the row that the window's first elements see */
     int64_t first[DIMENSIONS - 1],
         end[DIMENSIONS - 1]; /* planes and rows of the window that see those of the image */
@@ -421,83 +424,99 @@ static void mask_lanes(const few_filters *s, const few_phase *phase, int64_t col
     }
 }
 
-/* `filters` filters at the points of `vectors` vectors from `column` on, of which `count` are there. */
-AVX512 INLINE void points_tile(const few_row *row, int filters, int vectors, int stride, int64_t column,
-                               int64_t count, const uint16_t (*masks)[2 * MOST_VECTORS]) {
+/* `filters` filters at the points of `vectors` vectors of `rows` rows, from `column` on, of which `count` are there. */
+AVX512 INLINE void points_tile(const few_row *row, int filters, int vectors, int rows, int stride,
+                               int64_t column, int64_t count, const uint16_t (*masks)[2 * MOST_VECTORS]) {
     const few_filters *s = row->shape;
     const few_phase *phase = row->phase;
-    const int64_t left = column * stride - phase->before[2], map = product(s->input);
+    const int64_t left = column * stride - phase->before[2], map = product(s->input), taps = phase->kernel[2],
+                  dilation = phase->dilation[2], lines = row->end[1] - row->first[1],
+                  line_step = phase->dilation[1] * s->input[2];
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     __m512 sums[TOGETHER][MOST_VECTORS];
     _Pragma("GCC unroll 3") for (int f = 0; f < filters; f++) {
-        _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) sums[f][v] = _mm512_set1_ps(row->bias[f]);
+        _Pragma("GCC unroll 8") for (int v = 0; v < rows * vectors; v++) sums[f][v] =
+            _mm512_set1_ps(row->bias[f]);
     }
     for (int64_t channel = 0; channel < s->channels; channel++) {
         for (int64_t plane = row->first[0]; plane < row->end[0]; plane++) {
-            for (int64_t line = row->first[1]; line < row->end[1]; line++) {
-                const float *from = rt_address(row->x, channel * map + row_at(row, plane, line, left, 1));
-                const float *weights =
-                    row->weights + ((channel * phase->kernel[0] + plane) * phase->kernel[1] + line) *
-                                       phase->kernel[2] * filters;
-                for (int64_t j = 0; j < phase->kernel[2]; j++, weights += filters) {
+            const float *start =
+                rt_address(row->x, channel * map + row_at(row, plane, row->first[1], left, 1));
+            const float *weights =
+                row->weights +
+                ((channel * phase->kernel[0] + plane) * phase->kernel[1] + row->first[1]) * taps * filters;
+            for (int64_t line = 0; line < lines; line++, start = rt_address(start, line_step)) {
+                const float *from = start;
+                for (int64_t j = 0; j < taps; j++, weights += filters) {
                     __m512 of[TOGETHER];
                     _Pragma("GCC unroll 3") for (int f = 0; f < filters; f++) of[f] =
                         _mm512_set1_ps(weights[f]);
-                    _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) {
-                        __m512 seen = _mm512_maskz_loadu_ps(masks[j][v * stride],
-                                                            rt_address(from, (int64_t)v * stride * LANES));
+                    _Pragma("GCC unroll 8") for (int v = 0; v < rows * vectors; v++) {
+                        const int64_t at = v / vectors * row->x_row + (int64_t)(v % vectors) * stride * LANES;
+                        __m512 seen =
+                            _mm512_maskz_loadu_ps(masks[j][v % vectors * stride], rt_address(from, at));
                         if (stride == 2)
                             seen = _mm512_permutex2var_ps(
                                 seen, even,
-                                _mm512_maskz_loadu_ps(masks[j][v * stride + 1],
-                                                      rt_address(from, (int64_t)(v * stride + 1) * LANES)));
+                                _mm512_maskz_loadu_ps(masks[j][v % vectors * stride + 1],
+                                                      rt_address(from, at + LANES)));
                         _Pragma("GCC unroll 3") for (int f = 0; f < filters; f++) sums[f][v] =
                             _mm512_fmadd_ps(of[f], seen, sums[f][v]);
                     }
-                    from = rt_address(from, phase->dilation[2]);
+                    from = rt_address(from, dilation);
                 }
             }
         }
     }
     _Pragma("GCC unroll 3") for (int f = 0; f < filters; f++) {
-        _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) {
-            const int64_t at = column + v * LANES;
+        _Pragma("GCC unroll 8") for (int v = 0; v < rows * vectors; v++) {
+            const int64_t own = (int64_t)(v % vectors) * LANES, at = column + own,
+                          begin = f * row->map + v / vectors * row->y_row;
             if (row->residual)
-                sums[f][v] = _mm512_add_ps(
-                    sums[f][v], _mm512_maskz_loadu_ps(rt_first_lanes_16(count - v * LANES),
-                                                      rt_address(row->residual, f * row->map + at)));
-            if (count > v * LANES)
-                store(row->y + f * row->map + at * s->step[2], s->step[2], count - v * LANES, sums[f][v]);
+                sums[f][v] =
+                    _mm512_add_ps(sums[f][v], _mm512_maskz_loadu_ps(rt_first_lanes_16(count - own),
+                                                                    rt_address(row->residual, begin + at)));
+            if (count > own) store(row->y + begin + at * s->step[2], s->step[2], count - own, sums[f][v]);
         }
     }
 }
 
 typedef void points_function(const few_row *row, int64_t column, int64_t count,
                              const uint16_t (*masks)[2 * MOST_VECTORS]);
-#define POINTS_OF(filters, vectors, stride)                                                                  \
-    AVX512 static void points_##filters##_##vectors##_##stride(                                              \
+#define POINTS_OF(filters, vectors, rows, stride)                                                            \
+    AVX512 static void points_##filters##_##vectors##_##rows##_##stride(                                     \
         const few_row *row, int64_t column, int64_t count, const uint16_t(*masks)[2 * MOST_VECTORS]) {       \
-        points_tile(row, filters, vectors, stride, column, count, masks);                                    \
+        points_tile(row, filters, vectors, rows, stride, column, count, masks);                              \
     }
 #define POINTS_BY(filters, stride)                                                                           \
-    POINTS_OF(filters, 1, stride)                                                                            \
-    POINTS_OF(filters, 2, stride)                                                                            \
-    POINTS_OF(filters, 4, stride)                                                                            \
-    POINTS_OF(filters, 6, stride)                                                                            \
-    POINTS_OF(filters, 8, stride)
+    POINTS_OF(filters, 1, 1, stride)                                                                         \
+    POINTS_OF(filters, 1, 2, stride)                                                                         \
+    POINTS_OF(filters, 1, 4, stride)                                                                         \
+    POINTS_OF(filters, 1, 8, stride)                                                                         \
+    POINTS_OF(filters, 2, 1, stride)                                                                         \
+    POINTS_OF(filters, 2, 2, stride)                                                                         \
+    POINTS_OF(filters, 2, 4, stride)                                                                         \
+    POINTS_OF(filters, 4, 1, stride)                                                                         \
+    POINTS_OF(filters, 4, 2, stride)                                                                         \
+    POINTS_OF(filters, 6, 1, stride)                                                                         \
+    POINTS_OF(filters, 8, 1, stride)
 POINTS_BY(1, 1)
 POINTS_BY(2, 1)
 POINTS_BY(3, 1)
 POINTS_BY(1, 2)
 POINTS_BY(2, 2)
 POINTS_BY(3, 2)
+#define POINTS(filters, vectors, rows, stride) points_##filters##_##vectors##_##rows##_##stride
 #define NAMES(filters, stride)                                                                               \
     {                                                                                                        \
-        points_##filters##_1_##stride, points_##filters##_2_##stride, points_##filters##_4_##stride,         \
-            points_##filters##_6_##stride, points_##filters##_8_##stride                                     \
+        {POINTS(filters, 1, 1, stride), POINTS(filters, 1, 2, stride), POINTS(filters, 1, 4, stride),        \
+         POINTS(filters, 1, 8, stride)},                                                                     \
+            {POINTS(filters, 2, 1, stride), POINTS(filters, 2, 2, stride), POINTS(filters, 2, 4, stride)},   \
+            {POINTS(filters, 4, 1, stride), POINTS(filters, 4, 2, stride)}, {POINTS(filters, 6, 1, stride)}, \
+            {POINTS(filters, 8, 1, stride)},                                                                 \
     }
-/* By stride, by filters, by pairs of vectors, the first of which is half a pair. */
-static points_function *const points_of[2][TOGETHER][MOST_VECTORS / 2 + 1] = {
+/* By stride, by filters, by pairs of vectors, the first of which is half a pair, by doublings of rows. */
+static points_function *const points_of[2][TOGETHER][MOST_VECTORS / 2 + 1][MOST_DOUBLINGS + 1] = {
     {NAMES(1, 1), NAMES(2, 1), NAMES(3, 1)}, {NAMES(1, 2), NAMES(2, 2), NAMES(3, 2)}};
 
 AVX512 static void channels_1(const few_row *row) {
@@ -567,45 +586,101 @@ static int pairs_of(int64_t count) {
     return (int)((count + 2 * LANES - 1) / (2 * LANES));
 }
 
-/* `count` outputs of a phase in row number i, from `column` on; `turn`: of row_of. */
-static void make_columns(const few_job *job, int64_t i, const few_phase *phase, int64_t turn, int64_t column,
-                         int64_t count, const uint16_t (*masks)[2 * MOST_VECTORS]) {
+/* Which outputs of rows are made: `count` from `column` on. */
+typedef struct few_columns {
+    int64_t column, count;
+    lane_masks masks[MOST_PHASES]; /* by the phases that take turns in a row */
+} few_columns;
+
+/* These outputs of a phase in row number i, and in some rows that see the image as it does, a step apart, as often doubled. `turn`: of row_of. */
+static void make_columns(const few_job *job, int64_t i, int doublings, const few_phase *phase, int64_t turn,
+                         const few_columns *columns, int64_t count) {
     const few_filters *s = job->shape;
-    const few_row all = row_of(job, i, phase, turn);
+    few_row all = row_of(job, i, phase, turn);
+    all.x_row = phase->stride[1] * s->input[2];
+    all.y_row = s->step[1] * s->output[2];
     for (int64_t part = 0, first = 0, filters; part < s->parts; part++, first += filters) {
         filters = first_filter(s, part + 1) - first;
         const few_row row = part_of(job, &all, first, filters);
         if (s->layout == OP_LAYOUT_ROW_MAJOR)
-            points_of[phase->stride[2] - 1][filters - 1][count > LANES ? pairs_of(count) : 0](&row, column,
-                                                                                              count, masks);
+            points_of[phase->stride[2] - 1][filters - 1][count > LANES ? pairs_of(count) : 0][doublings](
+                &row, columns->column, count, (const uint16_t(*)[2 * MOST_VECTORS]) columns->masks[turn]);
         else channels_of[filters - 1](&row);
-        for (int64_t f = 0; f < filters && s->activation.kind != RT_ACTIVATION_NONE; f++)
-            rt_activation_floats(&s->activation, row.y + f * row.map + column, count);
+        if (s->activation.kind == RT_ACTIVATION_NONE) continue;
+        for (int64_t r = 0; r < filters << doublings; r++)
+            rt_activation_floats(&s->activation,
+                                 row.y + (r >> doublings) * row.map +
+                                     (r & ((1 << doublings) - 1)) * row.y_row + columns->column,
+                                 count);
     }
 }
 
-/* Rows are shared out. Phases whose outputs take turns in a row make it one after the other. */
+/* How often one row can be doubled, from row number i on, where so many rows are left of those that lie a step apart: as often as there are
+ * registers, and all rows see the image with the same elements. */
+static int doublings_at(const few_job *job, int64_t i, int64_t rows, const few_phase *phase, int64_t count) {
+    const few_filters *s = job->shape;
+    int64_t vectors = count > LANES ? 2 * pairs_of(count) : 1;
+    int doublings = 0;
+    const few_row first = row_of(job, i, phase, 0);
+    for (; doublings < MOST_DOUBLINGS && 2 * vectors <= MOST_VECTORS; doublings++, vectors *= 2) {
+        const int64_t together = INT64_C(2) << doublings;
+        if (together > rows) break;
+        const few_row last = row_of(job, i + (together - 1) * s->step[1], phase, 0);
+        if (last.first[1] != first.first[1] || last.end[1] != first.end[1]) break;
+    }
+    return doublings;
+}
+
+/* Rows `begin` to before `end`, of one plane. Phases whose outputs take turns in a row make it one after the other. */
+static void make_band(const few_job *job, int64_t begin, int64_t end, const few_columns *columns) {
+    const few_filters *s = job->shape;
+    const bool points = s->layout == OP_LAYOUT_ROW_MAJOR;
+    const int64_t step = s->step[1];
+    for (int64_t from = begin; from < end && from < begin + step; from++) {
+        const int64_t plane = s->step[0] == 1 ? 0 : from / s->output[1] % s->output[0] % s->step[0],
+                      line = step == 1 ? 0 : from % s->output[1] % step;
+        const few_phase *phase = s->phases + (plane * step + line) * s->step[2];
+        for (int64_t i = from; i < end;) {
+            const int doublings =
+                points ? doublings_at(job, i, (end - i + step - 1) / step, phase, columns->count) : 0;
+            for (int64_t p = 0; p < s->step[2]; p++) {
+                const int64_t left = phase[p].output[2] - columns->column;
+                if (left > 0)
+                    make_columns(job, i, doublings, phase + p, p, columns,
+                                 left < columns->count ? left : columns->count);
+            }
+            i += step << doublings;
+        }
+    }
+}
+
+/* Rows of a phase that are made before those of others are: what they see is still near then. */
+static int64_t band_rows(const few_filters *s) {
+    const int64_t most = INT64_C(1) << MOST_DOUBLINGS,
+                  fit = NEAR_FLOATS / s->channels / s->input[2] / s->phases[0].stride[1];
+    return fit > most ? fit : most;
+}
+
+/* Rows are shared out. */
 static void run_member(void *context, int member, int members) {
     const few_job *job = context;
     const few_filters *s = job->shape;
     const bool points = s->layout == OP_LAYOUT_ROW_MAJOR;
     const int64_t rows = s->images * s->output[0] * s->output[1], width = s->phases[0].output[2],
-                  tile = points ? MOST_VECTORS * LANES : width;
-    lane_masks masks[MOST_PHASES];
-    for (int64_t column = 0; column < width; column += tile) {
-        const int vectors = 2 * pairs_of(width - column < tile ? width - column : tile);
+                  tile = points ? MOST_VECTORS * LANES : width,
+                  band = points ? s->step[1] * band_rows(s) : s->step[1];
+    few_columns columns;
+    for (columns.column = 0; columns.column < width; columns.column += tile) {
+        const int64_t left = width - columns.column;
+        columns.count = left < tile ? left : tile;
         for (int64_t p = 0; p < s->step[2] && points; p++)
-            mask_lanes(s, &s->phases[p], column, vectors, masks[p]);
-        for (int64_t i = rows * member / members; i < rows * (member + 1) / members; i++) {
-            const int64_t plane = s->step[0] == 1 ? 0 : i / s->output[1] % s->output[0] % s->step[0],
-                          line = s->step[1] == 1 ? 0 : i % s->output[1] % s->step[1];
-            const few_phase *phase = s->phases + (plane * s->step[1] + line) * s->step[2];
-            for (int64_t p = 0; p < s->step[2]; p++, phase++) {
-                const int64_t left = phase->output[2] - column;
-                if (left > 0)
-                    make_columns(job, i, phase, p, column, left < tile ? left : tile,
-                                 (const uint16_t(*)[2 * MOST_VECTORS]) masks[p]);
-            }
+            mask_lanes(s, &s->phases[p], columns.column, 2 * pairs_of(columns.count), columns.masks[p]);
+        const int64_t end = rows * (member + 1) / members;
+        for (int64_t i = rows * member / members, next; i < end; i = next) {
+            next = i + s->output[1] - i % s->output[1]; /* the next plane */
+            if (next > i + band) next = i + band;
+            if (next > end) next = end;
+            make_band(job, i, next, &columns);
         }
     }
 }

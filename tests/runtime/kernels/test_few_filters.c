@@ -41,7 +41,7 @@ static void draw(application *app, uint64_t *seed, op_layout layout, bool residu
         pads[i] = random_range(seed, 0, 4);
         pads[dimensions + i] = random_range(seed, 0, 4);
         const int64_t reach = (w[2 + i] - 1) * dilations[i] + 1;
-        x[2 + i] = random_range(seed, reach, reach + (last ? 200 : 6));
+        x[2 + i] = random_range(seed, reach, reach + (last ? 200 : dimensions < 3 ? 25 : 6));
         y[2 + i] = (x[2 + i] + pads[i] + pads[dimensions + i] - reach) / strides[i] + 1;
         if (points && last && y[2 + i] % 16 && y[2 + i] < 16) { /* lanes are full enough */
             x[2 + i] += 32 * strides[i];
