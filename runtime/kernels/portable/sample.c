@@ -219,6 +219,38 @@ RT_CLONES static void sample_rows(const tap_rows *rows, const float *pixels, int
     }
 }
 
+/* The nearest pixel of `count` points of a grid of floats, where what lies outside counts nothing, or as what is at the border. */
+RT_CLONES static void set_nearest(bool align, bool border, const int64_t extents[2], const float *grid,
+                                  int64_t count, tap_rows *rows) {
+    const float tall = (float)extents[0], wide = (float)extents[1];
+    const double bottom = (double)(extents[0] - 1), right = (double)(extents[1] - 1);
+    const int32_t row = (int32_t)extents[1];
+    for (int64_t p = 0; p < count; p++) {
+        const float along = grid[2 * p] + 1, down = grid[2 * p + 1] + 1;
+        double y = rint((double)(align ? down / 2 * (tall - 1) : (down * tall - 1) / 2));
+        double x = rint((double)(align ? along / 2 * (wide - 1) : (along * wide - 1) / 2));
+        if (border) {
+            y = y < 0 ? 0 : y > bottom ? bottom : y;
+            x = x < 0 ? 0 : x > right ? right : x;
+        }
+        const int32_t inside = (y >= 0) & (y <= bottom) & (x >= 0) & (x <= right);
+        rows->at[0][p] = (int32_t)(inside ? y : 0) * row + (int32_t)(inside ? x : 0);
+        rows->inside[0][p] = inside;
+    }
+}
+
+/* Channel by channel, the pixels that were found. */
+RT_CLONES static void copy_nearest(const tap_rows *rows, const float *pixels, int64_t size, int64_t channels,
+                                   int64_t count, float *values, int64_t points) {
+    for (int64_t c = 0; c < channels; c++, pixels += size, values += points) {
+        for (int64_t p = 0; p < count; p++) {
+            const float pixel = pixels[rows->at[0][p]];
+            values[p] =
+                rows->inside[0][p] ? pixel + 0 : 0; /* a sum, as those of other points: of -0 it is 0 */
+        }
+    }
+}
+
 static void run_points(void *user, int64_t begin, int64_t end) {
     const grid_context *context = user;
     const grid_state *state = context->state;
@@ -229,11 +261,12 @@ static void run_points(void *user, int64_t begin, int64_t end) {
         points *= out[2 + d];
         size *= image[2 + d];
     }
+    const bool floats = context->grid->type.dtype == OP_FLOAT,
+               nearest = state->nearest && floats && !state->reflection;
     const bool abreast = context->image->type.dtype == OP_FLOAT && rank == 2 && !state->cubic &&
-                         !state->nearest && size > 0 && size < INT32_MAX / 4 && image[2] < INT32_MAX / 4 &&
-                         image[3] < INT32_MAX / 4;
-    const bool plain =
-        abreast && !state->border && !state->reflection && context->grid->type.dtype == OP_FLOAT;
+                         (!state->nearest || nearest) && size > 0 && size < INT32_MAX / 4 &&
+                         image[2] < INT32_MAX / 4 && image[3] < INT32_MAX / 4;
+    const bool plain = abreast && floats && (nearest || !(state->border || state->reflection));
     tap_rows rows = {.absent = false};
     int64_t waiting = 0;
     for (int64_t i = begin; i < end; i++) {
@@ -253,8 +286,9 @@ static void run_points(void *user, int64_t begin, int64_t end) {
         if (plain) {
             const int64_t left = points - p < end - i ? points - p : end - i;
             waiting = left < POINTS ? left : POINTS;
-            set_plain_taps(state->align, image + 2, (const float *)context->grid->data + 2 * i, waiting,
-                           &rows);
+            const float *grid = (const float *)context->grid->data + 2 * i;
+            if (nearest) set_nearest(state->align, state->border, image + 2, grid, waiting, &rows);
+            else set_plain_taps(state->align, image + 2, grid, waiting, &rows);
             i += waiting - 1;
             p += waiting - 1;
         } else {
@@ -263,8 +297,9 @@ static void run_points(void *user, int64_t begin, int64_t end) {
             set_taps(state, image + 2, places, &rows, waiting++);
             if (waiting < POINTS && p < points - 1 && i < end - 1) continue;
         }
-        sample_rows(&rows, (const float *)context->image->data + n * out[1] * size, size, out[1], waiting,
-                    (float *)context->out->data + n * out[1] * points + p + 1 - waiting, points);
+        (nearest ? copy_nearest : sample_rows)(
+            &rows, (const float *)context->image->data + n * out[1] * size, size, out[1], waiting,
+            (float *)context->out->data + n * out[1] * points + p + 1 - waiting, points);
         rows.absent = false;
         waiting = 0;
     }

@@ -686,7 +686,7 @@ static void grids_are_mapped(void **state) {
 static void floats_are_sampled_as_doubles(void **state) {
     (void)state;
     static const char *const paddings[] = {"zeros", "border", "reflection"};
-    for (uint64_t round = 1; round <= 60; round++) {
+    for (uint64_t round = 1; round <= 160; round++) {
         uint64_t seed = round * 1299709;
         const int64_t from[4] = {random_range(&seed, 1, 2), random_range(&seed, 1, 3),
                                  random_range(&seed, 1, 9), random_range(&seed, 1, 12)};
