@@ -23,7 +23,7 @@ bool rt_stencil_fits_any(const rt_stencil *s) {
 #define AVX512 __attribute__((target("avx512f")))
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 16, TOGETHER = 4 };
+enum { LANES = 16, TOGETHER = 4, MOST_ROWS = 8, MOST_TOGETHER = 7 /* of 3x3 */ };
 
 /* One channel at one vector of columns. `first` and `second` are where row 0 is, or would be, in either piece. */
 typedef struct any_columns {
@@ -66,7 +66,7 @@ AVX512 INLINE void add_row(const any_columns *c, int64_t row, int64_t apart, int
                 *weights = c->weights + (i - low) * width;
     _Pragma("GCC unroll 7") for (int64_t j = 0; j < width; j++) {
         const __m512 seen = _mm512_maskz_loadu_ps(c->masks[j], rt_address(from, j * step));
-        _Pragma("GCC unroll 4") for (int r = low; r <= high; r++) sums[r] =
+        _Pragma("GCC unroll 8") for (int r = low; r <= high; r++) sums[r] =
             _mm512_fmadd_ps(seen, _mm512_set1_ps(weights[j - (r - low) * width]), sums[r]);
     }
 }
@@ -87,6 +87,16 @@ AVX512 INLINE void add_rows(const any_columns *c, int64_t row, int64_t apart, in
     }
 }
 
+/* MOST_ROWS of them, of a window that is as high at least: four sums alone wait for each other. */
+AVX512 INLINE void add_more_rows(const any_columns *c, int64_t row, int64_t apart, int known, __m512 *sums) {
+    const int64_t height = c->shape->kernel[0];
+    _Pragma("GCC unroll 7") for (int i = 0; i < MOST_ROWS - 1; i++)
+        add_row(c, row, apart, i, known, 0, i, sums);
+    for (int64_t i = MOST_ROWS - 1; i < height; i++) add_row(c, row, apart, i, known, 0, MOST_ROWS - 1, sums);
+    _Pragma("GCC unroll 7") for (int i = 1; i < MOST_ROWS; i++)
+        add_row(c, row, apart, height - 1 + i, known, i, MOST_ROWS - 1, sums);
+}
+
 /* One row, or two: the last ones. */
 AVX512 INLINE void add_last_rows(const any_columns *c, int64_t row, int64_t apart, int64_t together,
                                  __m512 *sums) {
@@ -101,16 +111,17 @@ AVX512 INLINE void add_last_rows(const any_columns *c, int64_t row, int64_t apar
 }
 #undef ROW
 
-/* Up to TOGETHER output rows from `row` on, `apart` from each other. */
+/* Up to MOST_ROWS output rows from `row` on, `apart` from each other. */
 AVX512 INLINE void make_rows(const any_columns *c, int64_t row, int64_t apart, int64_t together, int known) {
     const rt_stencil *s = c->shape;
-    __m512 sums[TOGETHER];
-    _Pragma("GCC unroll 4") for (int r = 0; r < TOGETHER; r++) sums[r] = _mm512_set1_ps(c->bias);
-    if (together == TOGETHER) add_rows(c, row, apart, known, sums);
+    __m512 sums[MOST_ROWS];
+    _Pragma("GCC unroll 8") for (int r = 0; r < MOST_ROWS; r++) sums[r] = _mm512_set1_ps(c->bias);
+    if (together == MOST_ROWS) add_more_rows(c, row, apart, known, sums);
+    else if (together == TOGETHER) add_rows(c, row, apart, known, sums);
     else add_last_rows(c, row, apart, together, sums);
     const __m512 least = _mm512_set1_ps(c->low), most = _mm512_set1_ps(c->high);
     const __mmask16 store = c->masks[s->kernel[1]];
-    _Pragma("GCC unroll 4") for (int r = 0; r < TOGETHER; r++) {
+    _Pragma("GCC unroll 8") for (int r = 0; r < MOST_ROWS; r++) {
         if (r >= together) break;
         float *y = c->y + (row + r * apart) * s->output[1];
         if (c->add) sums[r] = _mm512_add_ps(sums[r], _mm512_maskz_loadu_ps(store, y));
@@ -118,13 +129,68 @@ AVX512 INLINE void make_rows(const any_columns *c, int64_t row, int64_t apart, i
     }
 }
 
+/* The same of a window of 3x3, whose weights and masks stay in registers. */
+AVX512 INLINE void make_rows_of_3x3(const any_columns *c, int64_t row, int64_t apart, int together,
+                                    const __m512 *weights, const __mmask16 *masks) {
+    const rt_stencil *s = c->shape;
+    const int64_t step = s->dilation[1], width = s->input[1], rows = s->input[0], split = c->split;
+    __m512 sums[MOST_TOGETHER];
+    _Pragma("GCC unroll 7") for (int r = 0; r < together; r++) sums[r] = _mm512_set1_ps(c->bias);
+    _Pragma("GCC unroll 9") for (int i = 0; i < together + 2; i++) {
+        const int64_t at = row - s->before[0] + i * apart;
+        if (at < 0 || at >= rows) continue;
+        const float *from = rt_address(at < split ? c->first : c->second, at * width);
+        __m512 seen[3];
+        _Pragma("GCC unroll 3") for (int j = 0; j < 3; j++) seen[j] =
+            _mm512_maskz_loadu_ps(masks[j], rt_address(from, j * step));
+        _Pragma("GCC unroll 7") for (int r = 0; r < together; r++) {
+            if (i < r || i > r + 2) continue;
+            _Pragma("GCC unroll 3") for (int j = 0; j < 3; j++) sums[r] =
+                _mm512_fmadd_ps(seen[j], weights[(i - r) * 3 + j], sums[r]);
+        }
+    }
+    const __m512 least = _mm512_set1_ps(c->low), most = _mm512_set1_ps(c->high);
+    float *y = c->y + row * s->output[1];
+    _Pragma("GCC unroll 7") for (int r = 0; r < together; r++, y += apart * s->output[1]) {
+        if (c->add) sums[r] = _mm512_add_ps(sums[r], _mm512_maskz_loadu_ps(masks[3], y));
+        _mm512_mask_storeu_ps(y, masks[3], _mm512_min_ps(most, _mm512_max_ps(least, sums[r])));
+    }
+}
+
+AVX512 static void columns_of_3x3(const any_columns *c) {
+    const any_columns own = *c; /* nothing that is written lies in it */
+    const int64_t apart = own.shape->dilation[0], height = own.shape->output[0];
+    __m512 weights[9];
+    __mmask16 masks[4];
+    _Pragma("GCC unroll 9") for (int k = 0; k < 9; k++) weights[k] = _mm512_set1_ps(own.weights[k]);
+    _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++) masks[k] = own.masks[k];
+    for (int64_t rest = 0; rest < apart && rest < height; rest++) {
+        for (int64_t row = rest; row < height;) {
+            const int64_t left = (height - row - 1) / apart + 1, together = left >= MOST_TOGETHER
+                                                                                ? MOST_TOGETHER
+                                                                            : left >= TOGETHER ? TOGETHER
+                                                                            : left >= 2        ? 2
+                                                                                               : 1;
+            if (together == MOST_TOGETHER) make_rows_of_3x3(&own, row, apart, MOST_TOGETHER, weights, masks);
+            else if (together == TOGETHER) make_rows_of_3x3(&own, row, apart, TOGETHER, weights, masks);
+            else if (together == 2) make_rows_of_3x3(&own, row, apart, 2, weights, masks);
+            else make_rows_of_3x3(&own, row, apart, 1, weights, masks);
+            row += together * apart;
+        }
+    }
+}
+
 /* All rows whose number divided by the dilation leaves `rest`. */
 AVX512 INLINE void make_columns(const any_columns *c, int known) {
     const int64_t apart = c->shape->dilation[0], height = c->shape->output[0];
+    const bool high = c->shape->kernel[0] >= MOST_ROWS;
     for (int64_t rest = 0; rest < apart && rest < height; rest++) {
         const int64_t rows = (height - rest - 1) / apart + 1;
         for (int64_t row = 0; row < rows;) {
-            const int64_t left = rows - row, together = left >= TOGETHER ? TOGETHER : left >= 2 ? 2 : 1;
+            const int64_t left = rows - row, together = left >= MOST_ROWS && high ? MOST_ROWS
+                                                        : left >= TOGETHER        ? TOGETHER
+                                                        : left >= 2               ? 2
+                                                                                  : 1;
             make_rows(c, rest + row * apart, apart, together, known);
             row += together;
         }
@@ -150,11 +216,12 @@ AVX512 static void columns_of_any(const any_columns *c) {
 void rt_stencil_run_any(const rt_stencil *s, const rt_stencil_channels *channels) {
     const rt_stencil_piece *first = &channels->pieces[0], *second = &channels->pieces[1];
     const int64_t output = s->output[0] * s->output[1], taps = s->kernel[0] * s->kernel[1];
-    void (*const columns)(const any_columns *) = s->kernel[1] == 1   ? columns_of_1
-                                                 : s->kernel[1] == 3 ? columns_of_3
-                                                 : s->kernel[1] == 5 ? columns_of_5
-                                                 : s->kernel[1] == 7 ? columns_of_7
-                                                                     : columns_of_any;
+    void (*const columns)(const any_columns *) = s->kernel[1] == 1                        ? columns_of_1
+                                                 : s->kernel[1] == 3 && s->kernel[0] == 3 ? columns_of_3x3
+                                                 : s->kernel[1] == 3                      ? columns_of_3
+                                                 : s->kernel[1] == 5                      ? columns_of_5
+                                                 : s->kernel[1] == 7                      ? columns_of_7
+                                                                                          : columns_of_any;
     rt_stencil_place at = {0, channels->place};
     for (int64_t channel = 0; channel < channels->count;
          channel++, at = rt_stencil_place_after(at, channels)) {
