@@ -2,7 +2,7 @@
 /* gather_scatter.c: elements and slices taken from, or put to, places that indices name one by one:
  * GatherElements, GatherND, ScatterElements, ScatterND. Negative indices count from the end; one that is out of
  * range is reported before anything is read with it, and before anything is written by the others than
- * GatherElements, which looks at its indices as it goes. What is put to one place several times is put in order, or added
+ * GatherElements and GatherND, which look at their indices as they go. What is put to one place several times is put in order, or added
  * up, or multiplied, or the largest or smallest stays, as `reduction` says.
  */
 #include "runtime/kernels/portable/kernels.h"
@@ -375,22 +375,126 @@ static base_status prepare_elements(const op_call *call, const rt_environment *e
 
 /* ---- tuples -------------------------------------------------------------------------------------------- */
 
-static int64_t tuple_place(const places *of, const void *indices, int64_t tuple) {
-    int64_t place = 0;
-    for (int64_t k = 0; k < of->length; k++) {
-        int64_t index = index_at(of, indices, tuple * of->length + k);
-        place += (index < 0 ? index + of->extents[k] : index) * of->strides[k];
+/* Where the slices begin that `count` tuples of `length` indices name, in elements; false where an index is out of range. */
+#define FIND_PLACES(type)                                                                                    \
+    static inline __attribute__((always_inline)) bool find_places_of_##type(                                 \
+        const places *of, int64_t length, const type *indices, int64_t count, int64_t *restrict to) {        \
+        uint64_t outside = 0;                                                                                \
+        for (int64_t i = 0; i < count; i++) {                                                                \
+            int64_t place = 0;                                                                               \
+            for (int64_t k = 0; k < length; k++) {                                                           \
+                const int64_t index = indices[i * length + k], extent = of->extents[k];                      \
+                outside |= (uint64_t)index + (uint64_t)extent >= 2 * (uint64_t)extent;                       \
+                place = (int64_t)((uint64_t)place +                                                          \
+                                  (uint64_t)from_front(index, extent) * (uint64_t)of->strides[k]);           \
+            }                                                                                                \
+            to[i] = place;                                                                                   \
+        }                                                                                                    \
+        return outside == 0;                                                                                 \
+    }                                                                                                        \
+    RT_CLONES static bool find_places_##type(const places *of, const type *indices, int64_t count,           \
+                                             int64_t *restrict to) {                                         \
+        switch (of->length) {                                                                                \
+        case 1:                                                                                              \
+            return find_places_of_##type(of, 1, indices, count, to);                                         \
+        case 2:                                                                                              \
+            return find_places_of_##type(of, 2, indices, count, to);                                         \
+        case 3:                                                                                              \
+            return find_places_of_##type(of, 3, indices, count, to);                                         \
+        case 4:                                                                                              \
+            return find_places_of_##type(of, 4, indices, count, to);                                         \
+        default:                                                                                             \
+            return find_places_of_##type(of, of->length, indices, count, to);                                \
+        }                                                                                                    \
     }
-    return place + (of->per_batch ? tuple / of->per_batch * of->batch_elements : 0);
+FIND_PLACES(int32_t)
+FIND_PLACES(int64_t)
+
+/* Of tuples from number `begin` on. */
+static bool find_places(const places *of, const void *indices, int64_t begin, int64_t count, int64_t *to) {
+    const int64_t first = begin * of->length;
+    const bool inside = of->wide ? find_places_int64_t(of, (const int64_t *)indices + first, count, to)
+                                 : find_places_int32_t(of, (const int32_t *)indices + first, count, to);
+    for (int64_t i = 0; i < count && of->per_batch < of->count; i++)
+        to[i] += (begin + i) / of->per_batch * of->batch_elements;
+    return inside;
+}
+
+#define COPY_ELEMENTS(type, to, from)                                                                        \
+    for (int64_t i = 0; i < count; i++) ((type *)(to_first))[to] = ((const type *)(from_first))[from];       \
+    return true
+
+/* Single elements, of as many bytes as a type has. False: they are something else. */
+static bool gather_singles(const places *of, const int64_t *at, const void *from_first, void *to_first,
+                           int64_t count) {
+    if (of->slice != 1) return false;
+    switch (of->element) {
+    case 1:
+        COPY_ELEMENTS(uint8_t, i, at[i]);
+    case 4:
+        COPY_ELEMENTS(uint32_t, i, at[i]);
+    case 8:
+        COPY_ELEMENTS(uint64_t, i, at[i]);
+    default:
+        return false;
+    }
+}
+
+static bool scatter_singles(const places *of, const int64_t *at, const void *from_first, void *to_first,
+                            int64_t count) {
+    if (of->slice != 1) return false;
+    if (of->reduction == REDUCTION_ADD && of->dtype == OP_FLOAT) {
+        for (int64_t i = 0; i < count; i++) ((float *)to_first)[at[i]] += ((const float *)from_first)[i];
+        return true;
+    }
+    if (of->reduction != REDUCTION_NONE) return false;
+    switch (of->element) {
+    case 1:
+        COPY_ELEMENTS(uint8_t, at[i], i);
+    case 4:
+        COPY_ELEMENTS(uint32_t, at[i], i);
+    case 8:
+        COPY_ELEMENTS(uint64_t, at[i], i);
+    default:
+        return false;
+    }
 }
 
 static void gather_tuples(void *user, int64_t begin, int64_t end) {
-    const elements_context *context = user;
+    elements_context *context = user;
     const places *of = context->of;
-    size_t bytes = (size_t)of->slice * of->element;
-    for (int64_t i = begin; i < end; i++) {
-        memcpy(context->to + (size_t)i * bytes,
-               context->from + (size_t)tuple_place(of, context->indices, i) * of->element, bytes);
+    const size_t bytes = (size_t)of->slice * of->element;
+    int64_t at[SOME];
+    for (int64_t count; begin < end; begin += count) {
+        char *to = context->to + (size_t)begin * bytes;
+        count = end - begin < SOME ? end - begin : SOME;
+        if (!find_places(of, context->indices, begin, count, at)) {
+            context->outside = true;
+            return;
+        }
+        if (gather_singles(of, at, context->from, to, count)) continue;
+        for (int64_t i = 0; i < count; i++)
+            memcpy(to + (size_t)i * bytes, context->from + (size_t)at[i] * of->element, bytes);
+    }
+}
+
+static void scatter_tuples(const places *of, const void *indices, char *to, const char *from) {
+    const size_t bytes = (size_t)of->slice * of->element;
+    int64_t at[SOME];
+    for (int64_t begin = 0, count; begin < of->count; begin += count, from += (size_t)count * bytes) {
+        count = of->count - begin < SOME ? of->count - begin : SOME;
+        (void)find_places(of, indices, begin, count, at);
+        if (scatter_singles(of, at, from, to, count)) continue;
+        for (int64_t i = 0; i < count; i++)
+            put(of, to + (size_t)at[i] * of->element, from + (size_t)i * bytes, of->slice);
+    }
+}
+
+/* One index at least is out of range: the first such. */
+static base_status fail_tuples(const places *of, const void *indices, base_report *report) {
+    for (int64_t i = 0;; i++) {
+        const int64_t index = index_at(of, indices, i), extent = of->extents[i % of->length];
+        if (index < -extent || index >= extent) return fail_index(report, index, extent);
     }
 }
 
@@ -399,21 +503,20 @@ static base_status run_tuples(const rt_prepared *prepared, const op_tensor *inpu
     (void)scratch;
     const places *of = prepared->state;
     const void *indices = inputs[1].data;
-    for (int64_t i = 0, k = 0; i < of->count * of->length; i++, k = k + 1 < of->length ? k + 1 : 0) {
-        int64_t index = index_at(of, indices, i), extent = of->extents[k];
-        if (index < -extent || index >= extent) return fail_index(report, index, extent);
-    }
-    if (!of->scatter) {
+    int64_t at[SOME];
+    if (!of->scatter && of->slice) {
         elements_context context = {of, indices, inputs[0].data, outputs[0].data, false};
-        if (of->slice) rt_parallel(prepared->threads, of->count, of->slice + 2, gather_tuples, &context);
-        return BASE_OK;
+        rt_parallel(prepared->threads, of->count, of->slice + 2, gather_tuples, &context);
+        return context.outside ? fail_tuples(of, indices, report) : BASE_OK;
     }
+    for (int64_t begin = 0, count; begin < of->count; begin += count) {
+        count = of->count - begin < SOME ? of->count - begin : SOME;
+        if (!find_places(of, indices, begin, count, at)) return fail_tuples(of, indices, report);
+    }
+    if (!of->scatter) return BASE_OK;
     if (outputs[0].data != inputs[0].data)
         rt_copy_bytes(prepared->threads, outputs[0].data, inputs[0].data, of->bytes);
-    for (int64_t i = 0; i < of->count && of->slice; i++) {
-        put(of, (char *)outputs[0].data + (size_t)tuple_place(of, indices, i) * of->element,
-            (const char *)inputs[2].data + (size_t)(i * of->slice) * of->element, of->slice);
-    }
+    if (of->slice) scatter_tuples(of, indices, outputs[0].data, inputs[2].data);
     return BASE_OK;
 }
 

@@ -826,6 +826,76 @@ static void elements_outside_are_refused(void **state) {
     }
 }
 
+/* Elements and slices that tuples name, gathered, and put to their places in order, or added to what is there: more of them than are looked at
+ * together, beside plain loops. One index too large is refused, and nothing is written. */
+static void tuples_name_places(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_DOUBLE, OP_INT8, OP_FLOAT16};
+    static const char *const reductions[] = {"none", "add", "none", "max"};
+    for (uint64_t round = 1; round <= 160; round++) {
+        uint64_t seed = round * 32452843;
+        const bool scatter = round % 2, refused = round % 10 >= 8;
+        const op_dtype dtype = dtypes[round / 2 % 4], kind = round / 8 % 2 ? OP_INT64 : OP_INT32;
+        const char *reduction = reductions[round / 4 % 4];
+        const int32_t length = (int32_t)random_range(&seed, 1, 5),
+                      rank = length + (int32_t)random_range(&seed, 0, 1);
+        const int64_t tuples = random_range(&seed, 1, round % 3 ? 90 : 2500);
+        int64_t dims[6] = {0}, made[2] = {tuples, 1}, slice = 1;
+        for (int32_t d = 0; d < rank; d++) dims[d] = random_range(&seed, 1, 6);
+        if (rank > length) slice = made[1] = dims[length];
+        application app;
+        application_init(&app, scatter ? OP_SCATTER_ND : OP_GATHER_ND);
+        application_random(&app, dtype, rank, dims, &seed);
+        void *indices = application_input(&app, kind, 2, DIMS(tuples, length));
+        if (scatter) application_random(&app, dtype, rank > length ? 2 : 1, made, &seed);
+        if (scatter) application_text(&app, "reduction", reduction);
+        int64_t *const places = application_memory(&app, (size_t)tuples * sizeof *places);
+        for (int64_t i = 0; i < tuples * length; i++) {
+            const int64_t extent = dims[i % length];
+            int64_t index = random_range(&seed, -extent, extent - 1);
+            int64_t *place = &places[i / length];
+            *place = (i % length ? *place : 0) * extent + (index < 0 ? index + extent : index);
+            if (refused && i == tuples * length - 1) index = round % 20 < 10 ? extent : -extent - 1;
+            if (kind == OP_INT64) ((int64_t *)indices)[i] = index;
+            else ((int32_t *)indices)[i] = (int32_t)index;
+        }
+        assert_int_equal(application_infer(&app), BASE_OK);
+        rt_prepared prepared = {0};
+        const rt_environment environment = {.threads = 1 + (int)(round % 3)};
+        const rt_kernel *kernel = rt_kernel_find("portable.gather_nd");
+        assert_int_equal(
+            rt_kernel_prepare(kernel, &app.call, &environment, &app.arena, &prepared, &app.report), BASE_OK);
+        op_tensor y = app.outputs[0], want = y;
+        assert_true(op_type_bytes(&y.type, &y.bytes));
+        y.data = application_memory(&app, y.bytes);
+        want.data = application_memory(&app, y.bytes);
+        memset(y.data, 0x55, y.bytes);
+        memset(want.data, 0x55, y.bytes);
+        assert_int_equal(prepared.run(&prepared, app.inputs, &y, NULL, &app.report),
+                         refused ? BASE_INVALID : BASE_OK);
+        if (scatter && !refused) memcpy(want.data, app.inputs[0].data, y.bytes);
+        for (int64_t i = 0; i < tuples * slice && !refused; i++) {
+            const int64_t place = places[i / slice] * slice + i % slice;
+            if (!scatter) {
+                rt_element_store(dtype, want.data, i, application_element(&app.inputs[0], place));
+                continue;
+            }
+            const double there = application_element(&want, place),
+                         update = application_element(&app.inputs[2], i);
+            double value = strcmp(reduction, "none") == 0  ? update
+                           : strcmp(reduction, "add") == 0 ? there + update
+                           : update > there                ? update
+                                                           : there;
+            if (dtype == OP_INT8) value += value > 127 ? -256 : value < -128 ? 256 : 0;
+            rt_element_store(dtype, want.data, place, value);
+        }
+        if ((!refused || scatter) && memcmp(y.data, want.data, y.bytes) != 0)
+            fail_msg("round %d", (int)round);
+        rt_kernel_release(&prepared);
+        application_free(&app);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(floats_are_resized_as_doubles),
                                        cmocka_unit_test(floats_are_cropped_as_doubles),
@@ -848,6 +918,7 @@ int main(void) {
                                        cmocka_unit_test(floats_are_sampled_as_doubles),
                                        cmocka_unit_test(regions_of_floats_are_those_of_doubles),
                                        cmocka_unit_test(elements_are_gathered),
-                                       cmocka_unit_test(elements_outside_are_refused)};
+                                       cmocka_unit_test(elements_outside_are_refused),
+                                       cmocka_unit_test(tuples_name_places)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
