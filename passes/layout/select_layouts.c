@@ -11,7 +11,8 @@
  * than a reader wants it a Reorder is put in, once for all readers of that layout. Constant weights are
  * packed here, once.
  *
- * So a region of convolutions pays for its entries and exits only. What a layout would cost is weighed in one
+ * So a region of convolutions pays for its entries and exits only. Where all that is read of a result is its reordering to row-major, and the
+ * kernel can make it so, it does. What a layout would cost is weighed in one
  * place: a layout that pads a tensor to more than 5/4 of its row-major size is not used, since the arena is what
  * this compiler is about.
  *
@@ -320,12 +321,46 @@ static base_status lay_out_graph(layouter *l, ir_graph *graph) {
     return status;
 }
 
+/* What is only reordered to row-major is made so, where its kernel can do that with the weights that it has packed. */
+static base_status make_row_major(layouter *l, ir_node *node) {
+    const rt_environment *environment = &l->context->options->environment;
+    ir_value *made = node->output_count == 1 ? node->outputs[0] : NULL;
+    const ir_use *use = made ? made->uses : NULL;
+    op_call call;
+    if (!use || use->next || !use->node || use->node->code != OP_REORDER ||
+        made->type.layout == OP_LAYOUT_ROW_MAJOR || use->node->outputs[0]->type.layout != OP_LAYOUT_ROW_MAJOR)
+        return BASE_OK;
+    if (!ir_node_call(node, &l->arena, &call)) return base_fail_memory(l->context->report);
+    pass_example_layouts(&call, &l->arena);
+    const rt_kernel *kernel = rt_kernel_select(&call, environment);
+    if (!kernel || !kernel->packs_for_any_output) return BASE_OK;
+    call.outputs[0].type.layout = OP_LAYOUT_ROW_MAJOR;
+    if (rt_kernel_select(&call, environment) != kernel) return BASE_OK;
+    ir_node *reorder = use->node;
+    made->type.layout = OP_LAYOUT_ROW_MAJOR;
+    ir_value_replace(reorder->outputs[0], made);
+    ir_node_remove(reorder);
+    return BASE_OK;
+}
+
+static base_status make_all_row_major(layouter *l, ir_graph *graph) {
+    base_status status = BASE_OK;
+    for (ir_node *node = graph->first; node && status == BASE_OK; node = node->next) {
+        status = make_row_major(l, node);
+        for (uint32_t i = 0; i < node->graph_count && status == BASE_OK; i++)
+            status = make_all_row_major(l, node->graphs[i]);
+        base_arena_free(&l->arena);
+    }
+    return status;
+}
+
 base_status pass_select_layouts(pass_context *context) {
     layouter l = {.context = context, .module = context->module, .value_count = context->module->value_count};
     l.reordered = base_arena_alloc(context->scratch, l.value_count, sizeof *l.reordered);
     if (!l.reordered) return base_fail_memory(context->report);
     base_arena_init(&l.arena, context->scratch->allocator);
     base_status status = lay_out_graph(&l, context->module->main);
+    if (status == BASE_OK) status = make_all_row_major(&l, context->module->main);
     base_arena_free(&l.arena);
     base_report_context(context->report, NULL);
     return status;

@@ -132,6 +132,8 @@ struct rt_kernel {
     rt_run_function *measure;
     /* Gives back what prepare took outside the arena; NULL where there is nothing. */
     void (*release)(rt_prepared *prepared);
+    /* Weights are packed alike however the result lies: then it may lie as its reader wants it, if the kernel accepts that. */
+    bool packs_for_any_output;
 };
 
 /* ---- preparing (kernel.c) ------------------------------------------------------------------------------ */

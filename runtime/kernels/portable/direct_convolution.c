@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* direct_convolution.c: Conv in float, windows of up to 128 elements, on images whose channels lie side by side, in
- * blocks of 16 or innermost; or on row-major images of a few channels, of which it makes either, with windows of one row of up to 8,192.
+ * blocks of 16 or innermost; or on row-major images of a few channels, of which it makes either, with windows of one row of up to 8,192;
+ * results of signals that nobody wants to lie so are row-major.
  *
  * Lanes are filters. A tile is some panels of 16 filters at some points, whose sums stay in registers while all channels of all elements of
  * the window pass by (direct_tiles.c); results are finished before they are written. Nothing is made for a shape
@@ -70,11 +71,13 @@ static bool read_window(const op_call *call, rt_direct *s) {
     return true;
 }
 
-/* Whether results may lie so for images that lie so. */
+/* Whether results may lie so for images that lie so. Those of signals of a few channels may be row-major. */
 static bool fits_layouts(const rt_direct *s) {
-    const bool blocks = s->to == OP_LAYOUT_NC16, innermost = s->to == OP_LAYOUT_NHWC;
+    if (s->to == OP_LAYOUT_ROW_MAJOR && !(rt_direct_reads_maps(s) && s->signal && !s->residual)) return false;
+    const bool rows = s->to == OP_LAYOUT_ROW_MAJOR, blocks = s->to == OP_LAYOUT_NC16,
+               innermost = s->to == OP_LAYOUT_NHWC;
     if (s->groups > 1 && (s->filters % LANES != 0 || (!innermost && s->channels % LANES != 0))) return false;
-    if (!blocks && !innermost) return false;
+    if (!blocks && !innermost && !rows) return false;
     return rt_direct_reads_maps(s) ? s->channels <= RT_DIRECT_MAPS_READ && s->groups == 1 : s->from == s->to;
 }
 
@@ -90,6 +93,7 @@ static bool read_kind(const op_call *call, op_layout from, op_layout to, rt_dire
                      .groups = op_attribute_integer(&call->attributes, "group", 1),
                      .from = from,
                      .to = to,
+                     .signal = x->shape.rank == 3,
                      .bias = op_input_present(call, 2),
                      .residual = op_input_present(call, 3)};
     if (s->groups < 1 || weights->dims[0] % s->groups != 0) return false;
@@ -328,7 +332,7 @@ static bool read_extents(const op_call *call, const rt_environment *environment,
             s->window.stride[d] == 1 && s->window.before[d] == 0 && s->window.output[d] == s->window.input[d];
     }
     const bool maps = rt_direct_reads_maps(s), innermost = s->from == OP_LAYOUT_NHWC,
-               to_blocks = s->to == OP_LAYOUT_NC16;
+               to_blocks = s->to == OP_LAYOUT_NC16, to_rows = s->to == OP_LAYOUT_ROW_MAJOR;
     const int64_t channels = s->groups * s->channels, pixels = rt_direct_product(s->window.input),
                   filters = s->groups * s->filters, panels = rt_direct_panel_count(s),
                   points = rt_direct_product(s->window.output);
@@ -336,10 +340,11 @@ static bool read_extents(const op_call *call, const rt_environment *environment,
     s->channels_step = innermost ? RT_DIRECT_DEPTH : pixels * s->pixel;
     s->image_step = pixels * (maps || innermost ? channels : (channels + LANES - 1) / LANES * LANES);
     s->group_step = s->channels * (innermost ? 1 : pixels);
-    s->y_pixel = to_blocks ? LANES : filters;
-    s->tiles.y_panel = to_blocks ? points * LANES : LANES;
+    s->y_pixel = to_blocks ? LANES : to_rows ? 1 : filters;
+    s->y_panel = to_blocks || to_rows ? points * LANES : LANES;
+    s->tiles.y_panel = to_rows ? LANES : s->y_panel; /* rows are turned after the tiles */
     s->y_image_step = points * (to_blocks ? s->groups * panels * LANES : filters);
-    s->y_group_step = to_blocks ? panels * s->tiles.y_panel : s->filters;
+    s->y_group_step = to_blocks ? panels * s->y_panel : s->filters;
     for (int d = 0; d < DIMENSIONS && single; d++) /* which see each point in turn: they are one row */
         s->window.input[d] = s->window.output[d] = d == DIMENSIONS - 1 ? points : 1;
     s->spots = !single && !maps && s->tiles.depth >= MANY_CHANNELS && has_short_rows(s) &&
@@ -416,4 +421,5 @@ const rt_kernel rt_kernel_direct_convolution = {.name = "portable.direct_convolu
                                                 .unpack = unpack,
                                                 .estimate = estimate,
                                                 .prepare = prepare,
-                                                .adapt = adapt};
+                                                .adapt = adapt,
+                                                .packs_for_any_output = true};

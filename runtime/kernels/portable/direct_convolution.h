@@ -16,6 +16,7 @@ typedef struct rt_direct {
     int64_t images, channels, filters, groups; /* channels and filters of one group */
     op_window window;                          /* of three dimensions */
     op_layout from, to;
+    bool signal; /* of one dimension */
     size_t packed_bytes;
     bool bias, residual, computed; /* computed: the weights are no constant */
     rt_activation activation;
@@ -24,7 +25,8 @@ typedef struct rt_direct {
     int64_t image_step,
         group_step; /* floats from an image to the next, from one group's channels to the next one's */
     int64_t pixel, channels_step; /* from a point to the next, from one part of the channels to the next */
-    int64_t y_image_step, y_group_step, y_pixel; /* the same of the result */
+    int64_t y_image_step, y_group_step, y_pixel,
+        y_panel;                                 /* the same of the result; from 16 filters to the next */
     bool spots;                                  /* a tile may end one row and begin the next */
     /* The same convolution of a copy in scratch, each row of which has zeros at its ends; NULL: none is made. */
     const struct rt_direct *margined;

@@ -10,6 +10,7 @@
  */
 #include "runtime/kernels/portable/direct_convolution.h"
 #include "runtime/kernels/portable/lanes.h"
+#include "runtime/kernels/portable/turn.h"
 #include <string.h>
 
 enum {
@@ -50,7 +51,7 @@ typedef struct line {
 static void activate(const rt_direct *s, const rt_direct_panels *range, float *y, int64_t y_point,
                      int64_t count) {
     const int64_t first = range->first * LANES, filters = least(range->end * LANES, s->filters) - first;
-    if (s->to == OP_LAYOUT_NHWC) {
+    if (s->to != OP_LAYOUT_NC16) {
         if (y_point == filters) rt_activation_fused(&s->activation, y, count * filters);
         for (int64_t p = 0; p < count && y_point != filters; p++)
             rt_activation_fused(&s->activation, y + p * y_point, filters);
@@ -116,7 +117,7 @@ row_at(const rt_direct_job *job, const rt_direct_panels *range, int64_t image, i
     const int64_t filter = range->group * s->filters + range->first * LANES,
                   panel = range->group * rt_direct_panel_count(s) + range->first,
                   y_at = image * s->y_image_step + point * s->y_pixel + range->group * s->y_group_step +
-                         range->first * s->tiles.y_panel;
+                         range->first * s->y_panel;
     return (rt_direct_row){.shape = &s->tiles,
                            .part_step = s->channels_step,
                            .places = s->places,
@@ -143,6 +144,25 @@ static void run_row(const rt_direct *s, rt_direct_row *row, const rt_direct_pane
         float *const y = row->y;
         run_tiles(row, kind, panels, part, most);
         activate(s, range, y, row->y_point, part);
+    }
+}
+
+/* The same where results are row-major: some points at a time, whose filters lie side by side before they are turned. */
+static void run_turned(const rt_direct *s, rt_direct_row *row, const rt_direct_panels *range,
+                       rt_direct_kind kind, int64_t count, int64_t most) {
+    enum { TURNED_POINTS = 128, WIDEST = RT_DIRECT_PANELS * LANES };
+    alignas(64) float turned[TURNED_POINTS * WIDEST];
+    const int64_t wide = (range->end - range->first) * LANES, each = TURNED_POINTS / most * most,
+                  points = s->window.output[DIMENSIONS - 1];
+    float *const y = row->y;
+    row->y_point = wide;
+    for (int64_t done = 0; done < count; done += each) {
+        const int64_t part = least(each, count - done);
+        row->y = turned;
+        run_tiles(row, kind, range->end - range->first, part, most);
+        if (!s->finished) activate(s, range, turned, wide, part);
+        rt_turn_words((const uint32_t *)(const void *)turned, wide, part, row->filters,
+                      (uint32_t *)(void *)(y + done), points);
     }
 }
 
@@ -180,15 +200,15 @@ static void run_panels(const rt_direct *s, const rt_direct_panels *range, rt_dir
             rt_direct_function_for(kind, count, panels)(row, spots);
             if (!s->finished) activate(s, &these, y, row->y_point, count);
         } else {
-            run_row(s, row, &these, kind, count,
-                    few          ? RT_DIRECT_FEW_POINTS
-                    : panels > 1 ? RT_DIRECT_POINTS
-                                 : RT_DIRECT_MORE_POINTS);
+            (s->to == OP_LAYOUT_ROW_MAJOR ? run_turned : run_row)(s, row, &these, kind, count,
+                                                                  few          ? RT_DIRECT_FEW_POINTS
+                                                                  : panels > 1 ? RT_DIRECT_POINTS
+                                                                               : RT_DIRECT_MORE_POINTS);
         }
         row->panels += most * s->tiles.panel_floats;
-        y += most * s->tiles.y_panel;
+        y += most * s->y_panel;
         if (row->bias) row->bias += most * LANES;
-        if (residual) residual += most * s->tiles.y_panel;
+        if (residual) residual += most * s->y_panel;
     }
 }
 

@@ -121,6 +121,19 @@ static void channels_are_reduced_where_they_lie(void **state) {
     }
 }
 
+/* What is made of a signal of one channel is row-major where that alone is wanted. */
+static void signals_need_none(void **state) {
+    (void)state;
+    char *text = test_malloc(LENGTH);
+    size_t at = (size_t)snprintf(text, LENGTH, "module \"m\" {\n");
+    at = append_constant(text, at, "w", "float32[32,1,10]", 320);
+    snprintf(text + at, LENGTH - at,
+             " graph main(%%x: float32[2,1,105]) {\n"
+             " %%y: float32[2,32,20] = Conv(%%x, %%w) {strides = [5]}\n yield %%y\n } }\n");
+    check(text, NULL, 2 * 105, 2 * 32 * 20, 1, "portable.direct_convolution");
+    test_free(text);
+}
+
 /* Extents that only a run knows. */
 static void open_images_need_none(void **state) {
     (void)state;
@@ -162,6 +175,7 @@ int main(int count, char **arguments) {
     support_arguments(count, arguments);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(planes_of_each_channel_need_none), cmocka_unit_test(responses_need_none),
-        cmocka_unit_test(channels_are_reduced_where_they_lie), cmocka_unit_test(open_images_need_none)};
+        cmocka_unit_test(channels_are_reduced_where_they_lie), cmocka_unit_test(open_images_need_none),
+        cmocka_unit_test(signals_need_none)};
     return cmocka_run_group_tests_name("select_layouts", tests, NULL, NULL);
 }

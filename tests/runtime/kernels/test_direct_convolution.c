@@ -257,6 +257,31 @@ static void test_infinities(void **state) {
     }
 }
 
+/* Results of signals of a few maps may be row-major: the bits are those of others. Residuals, and images, may not. */
+static void test_row_major_results(void **state) {
+    (void)state;
+    static const form plain = {OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_ROW_MAJOR};
+    int signals = 0;
+    for (uint64_t round = 1; round <= ROUNDS && application_machine_is_wide(); round++) {
+        uint64_t seed = round;
+        application app;
+        rt_cost cost;
+        draw(&app, &seed, true, round % 5 == 0);
+        assert_int_equal(application_infer(&app), BASE_OK);
+        if (app.inputs[0].type.shape.rank != 3 || round % 5 == 0) {
+            assert_false(kernel()->estimate(&app.call, &one_thread, 0, &cost));
+        } else {
+            const op_tensor want = run_packed(&app, &forms[2], 1, false),
+                            got = run_packed(&app, &plain, 1 + (int)(round % 3), false);
+            if (memcmp(got.data, want.data, got.bytes) != 0)
+                fail_msg("seed %" PRIu64 ": row-major, results have other bits", round);
+            signals++;
+        }
+        application_free(&app);
+    }
+    if (application_machine_is_wide()) assert_true(signals > 50);
+}
+
 /* Windows of a row that are long: of maps alone; where many results see beside the signal, it is copied with zeros at its ends, and not if
  * weights are not finite. */
 static void test_long_windows(void **state) {
@@ -406,6 +431,7 @@ int main(void) {
         cmocka_unit_test(test_each_way),
         cmocka_unit_test(test_rows_do_not_depend_on_others),
         cmocka_unit_test(test_infinities),
+        cmocka_unit_test(test_row_major_results),
         cmocka_unit_test(test_long_windows),
         cmocka_unit_test(test_adapts),
         cmocka_unit_test(test_prefers),
