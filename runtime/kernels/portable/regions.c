@@ -81,10 +81,11 @@ static void samples_inside(const samples *points, int64_t extent, double *first,
     if (to < *end) *end = to > *first ? to : *first;
 }
 
-/* What a bin is: the mean or the largest of its samples, of which those outside of the image are 0. */
+/* What a bin is: the mean or the largest of its samples, of which those outside of the image are 0; 0 without samples. */
 static double align_bin(const region_state *state, const op_tensor *image, int64_t plane, int64_t height,
                         int64_t width, const samples *rows, const samples *columns) {
     double first_row, end_row, first_column, end_column, total = state->maximum ? (double)-INFINITY : 0;
+    if (rows->count == 0 || columns->count == 0) return 0;
     samples_inside(rows, height, &first_row, &end_row);
     samples_inside(columns, width, &first_column, &end_column);
     for (double i = first_row; i < end_row; i++) {
@@ -122,8 +123,9 @@ static region read_region(const region_state *state, const op_tensor *corners, i
     of.bin_wide = wide / (double)out[3];
     of.rows = state->sampling > 0 ? (double)state->sampling : ceil(of.bin_high);
     of.columns = state->sampling > 0 ? (double)state->sampling : ceil(of.bin_wide);
-    if (!(of.rows >= 1)) of.rows = 1;
-    if (!(of.columns >= 1)) of.columns = 1;
+    /* A region without extent has no samples. */
+    if (!(of.rows >= 1)) of.rows = 0;
+    if (!(of.columns >= 1)) of.columns = 0;
     return of;
 }
 
@@ -137,7 +139,7 @@ typedef struct align_context {
 typedef struct bin_taps {
     int32_t first, count; /* of the taps */
     int64_t from, to; /* the pixels lie between these: to is one more than the last; both 0: there are none */
-    bool outside;     /* some samples lie outside of the image */
+    bool outside;     /* some samples lie outside of the image, or there are none */
 } bin_taps;
 
 typedef struct axis_taps {
@@ -173,7 +175,7 @@ static bool set_axis(axis_taps *axis, double begin, double length, double sample
     axis->count = 0;
     for (int64_t b = 0; b < count; b++) {
         bin_taps *bin = &axis->bins[b];
-        *bin = (bin_taps){.first = axis->count};
+        *bin = (bin_taps){.first = axis->count, .outside = !(samples_ > 0)};
         for (double i = 0; i < samples_; i++) {
             double place = begin + (double)b * length + (i + 0.5) * length / samples_;
             if (!(place >= -1 && place <= (double)extent)) { /* NaN, too */

@@ -763,6 +763,41 @@ static void regions_of_floats_are_those_of_doubles(void **state) {
     }
 }
 
+/* As many samples as a region is high and wide, rounded up: none of a region without extent, whose bins are zeros. */
+static void regions_without_extent_are_zeros(void **state) {
+    (void)state;
+    static const double regions[][4] = {{1, 1, 1, 1}, {1, 1, 3, 1}, {2, 1, 2, 4}, {3, 3, 1, 2}, {0, 0, 2, 2}};
+    for (int i = 0; i < 8; i++) {
+        application app;
+        application_init(&app, OP_ROI_ALIGN);
+        const op_dtype dtype = i % 2 ? OP_DOUBLE : OP_FLOAT;
+        void *x = application_input(&app, dtype, 4, DIMS(1, 1, 5, 5));
+        void *corners = application_input(&app, dtype, 2, DIMS(5, 4));
+        for (int64_t k = 0; k < 25; k++) {
+            if (i % 2) ((double *)x)[k] = 3;
+            else ((float *)x)[k] = 3;
+        }
+        for (int64_t k = 0; k < 20; k++) {
+            if (i % 2) ((double *)corners)[k] = regions[k / 4][k % 4];
+            else ((float *)corners)[k] = (float)regions[k / 4][k % 4];
+        }
+        memset(application_input(&app, OP_INT64, 1, DIMS(5)), 0, 5 * sizeof(int64_t));
+        application_text(&app, "mode", i / 2 % 2 ? "max" : "avg");
+        application_text(&app, "coordinate_transformation_mode", "half_pixel");
+        application_integer(&app, "output_height", 2);
+        application_integer(&app, "output_width", 3);
+        application_integer(&app, "sampling_ratio", i / 4);
+        application_run(&app, "portable.roi_align", 1);
+        for (int64_t k = 0; k < 30; k++) {
+            const double made = application_element(&app.outputs[0], k);
+            if (i / 4 || k / 6 == 4)
+                assert_true(made > 0 && made <= 3); /* the largest is one of weighted pixels */
+            else assert_true(made == 0);
+        }
+        application_free(&app);
+    }
+}
+
 /* Elements along each axis, some counted from the end. */
 static void elements_are_gathered(void **state) {
     (void)state;
@@ -917,6 +952,7 @@ int main(void) {
                                        cmocka_unit_test(grids_are_mapped),
                                        cmocka_unit_test(floats_are_sampled_as_doubles),
                                        cmocka_unit_test(regions_of_floats_are_those_of_doubles),
+                                       cmocka_unit_test(regions_without_extent_are_zeros),
                                        cmocka_unit_test(elements_are_gathered),
                                        cmocka_unit_test(elements_outside_are_refused),
                                        cmocka_unit_test(tuples_name_places)};
