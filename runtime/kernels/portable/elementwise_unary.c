@@ -154,7 +154,8 @@ UNARY_REAL(hard_swish, a *LIMIT(a / 6.0f + 0.5f, 0.0f, 1.0f), a *LIMIT(a / 6.0 +
 UNARY_REAL(round, rintf(a), rint(a))
 UNARY_LONG(selu, p.beta *(a < 0.0f ? p.alpha * rt_exp_minus_one(a) : a),
            BETA *(a < 0.0 ? ALPHA * rt_elu_double(a) : a))
-UNARY_REAL(sign, (a > 0.0f ? 1.0f : a < 0.0f ? -1.0f : a), (a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a))
+/* -0 gives 0, NaN stays. */
+UNARY_REAL(sign, (a > 0.0f ? 1.0f : a < 0.0f ? -1.0f : a + 0.0f), (a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a + 0.0))
 UNARY_SIGNED(sign, (a > 0) - (a < 0))
 UNARY_UNSIGNED(sign, a > 0)
 UNARY_ANGLE(sin)

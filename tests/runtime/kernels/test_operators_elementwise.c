@@ -196,6 +196,7 @@ static bool is_gate(op_code code) {
 
 static void assert_unary_near(op_code code, double got, double x, op_dtype dtype) {
     const double want = unary_real(code, x, 0.25), relative = dtype == OP_FLOAT ? 2e-7 : 4e-16;
+    if (code == OP_SIGN && x == 0) assert_false(signbit(got)); /* of -0, too */
     if (is_gate(code) && (dtype == OP_FLOAT || dtype == OP_DOUBLE) && isfinite(want) &&
         fabs(got - want) <= relative * fabs(x))
         return;
