@@ -62,6 +62,11 @@ static base_status attend(import_node *n, ir_value *k, ir_value *v, ir_value *of
     /* Before version 24 a mask for one key was stretched to all; since then it is one for the first key alone. */
     if (n->version < 24 && !import_attributes_add_integer(n, &attributes, "ouro.stretch", 1))
         return import_memory(n);
+    /* The text does not tell what a query gives that no key takes part for; zeros, as ONNX Runtime and PyTorch have it, do not spread
+     * from padding into layers that follow, as NaN does. */
+    if ((expr_input(n, MASK) || expr_input(n, LENGTHS)) &&
+        !import_attributes_add_integer(n, &attributes, "ouro.unseen", 1))
+        return import_memory(n);
     ir_value *inputs[] = {expr_input(n, Q), k, v, expr_input(n, MASK), expr_input(n, LENGTHS), offsets};
     uint32_t count = 6;
     while (!inputs[count - 1]) count--;

@@ -306,6 +306,7 @@ static void read_call(const op_call *call, rt_attention *a) {
     a->softcap = (double)op_attribute_real(&call->attributes, "softcap", 0);
     a->causal = op_attribute_integer(&call->attributes, "is_causal", 0) != 0;
     a->window = op_attribute_integer(&call->attributes, "ouro.window", 0);
+    a->unseen_zeros = op_attribute_integer(&call->attributes, "ouro.unseen", 0) != 0;
     read_mask(call, a);
     const bool wanted = call->output_count > 1 && call->outputs[1].type.dtype != OP_NONE;
     a->scores = wanted

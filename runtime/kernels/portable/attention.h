@@ -41,6 +41,7 @@ typedef struct rt_attention {
     int64_t mask_keys;       /* keys from here on are not seen */
     rt_attention_scores scores;
     int64_t offset_stride; /* 0: one offset for all batches, 1: one each */
+    bool unseen_zeros;     /* a query that sees no key gives zeros */
 } rt_attention;
 
 typedef struct rt_attention_data {
@@ -54,7 +55,7 @@ typedef struct rt_attention_data {
 } rt_attention_data;
 
 size_t rt_attention_scratch(const rt_attention *attention, int threads); /* 0: too large to be counted */
-/* y may be q, where both have the same rows. A query that sees no key gives NaN, or zeros where there are sinks. */
+/* y may be q, where both have the same rows. A query that sees no key gives NaN, unless there are sinks or `unseen_zeros`. */
 void rt_attention_run(const rt_attention *attention, int threads, const rt_attention_data *data,
                       void *scratch);
 

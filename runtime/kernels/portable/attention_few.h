@@ -158,6 +158,7 @@ static void few_attend(const attention_job *job, const chunk *c, const worker_fl
         }
         few_pass(job, w, &b, false);
     }
+    settle_float(job, w, c->rows);
     end_float(job, c, w, 0, c->rows);
 }
 

@@ -416,6 +416,15 @@ static void NAME(begin)(const attention_job *job, const chunk *c, const NAME(wor
     }
 }
 
+/* After all keys: a query that has seen none has weights of zero. A score that is not a number is in the sum. */
+static void NAME(settle)(const attention_job *job, const NAME(worker) * w, int64_t rows) {
+    for (int64_t r = 0; r < rows && job->attention->unseen_zeros; r++) {
+        if (w->largest[r] != -(REAL)INFINITY || w->sum[r] != 0) continue;
+        w->largest[r] = 0;
+        w->sum[r] = 1;
+    }
+}
+
 /* The results of these queries, after all keys. */
 static void NAME(end)(const attention_job *job, const chunk *c, const NAME(worker) * w, int64_t row,
                       int64_t rows) {
@@ -450,6 +459,7 @@ static void NAME(attend_once)(const attention_job *job, const chunk *c, const NA
         const int64_t rows = least(c->rows - row, w->part);
         NAME(begin)(job, c, w, row, rows);
         NAME(meet)(job, c, w, &b, row, rows, 0, false, true);
+        NAME(settle)(job, w, rows);
         if (weights) NAME(meet)(job, c, w, &b, row, rows, 0, true, false);
         NAME(end)(job, c, w, row, rows);
     }
@@ -471,6 +481,7 @@ static void NAME(attend)(const attention_job *job, const chunk *c, const NAME(wo
     NAME(begin)(job, c, w, 0, c->rows);
     memset(w->o, 0, (size_t)(c->rows * w->o_row) * sizeof *w->o);
     NAME(blocks)(job, c, w, false);
+    NAME(settle)(job, w, c->rows);
     if (job->attention->scores == RT_SCORES_WEIGHTS) NAME(blocks)(job, c, w, true);
     NAME(end)(job, c, w, 0, c->rows);
 }

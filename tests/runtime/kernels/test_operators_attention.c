@@ -280,6 +280,45 @@ static void test_only_sink_seen(void **state) {
     application_free(&app);
 }
 
+/* With ouro.unseen a query that sees nothing gives zeros, and weights of zero; the other queries give what they give without. */
+static void test_unseen_zeros(void **state) {
+    (void)state;
+    static const op_dtype types[] = {OP_FLOAT, OP_FLOAT16, OP_DOUBLE};
+    static const int64_t extents[][2] = {{1, 5}, {3, 40}, {33, 20}, {70, 300}}; /* queries and keys */
+    for (int i = 0; i < 3 * 4 * 2; i++) {
+        const int64_t queries = extents[i / 3 % 4][0], keys = extents[i / 3 % 4][1];
+        const bool weights = i >= 12;
+        application apps[2];
+        for (int unseen = 0; unseen < 2; unseen++) {
+            application *app = &apps[unseen];
+            uint64_t seed = 3;
+            application_init(app, OP_ATTENTION);
+            application_random(app, types[i % 3], 4, DIMS(2, 2, queries, 9), &seed);
+            application_random(app, types[i % 3], 4, DIMS(2, 2, keys, 9), &seed);
+            application_random(app, types[i % 3], 4, DIMS(2, 2, keys, 7), &seed);
+            bool *seen = application_input(app, OP_BOOL, 2, DIMS(queries, keys));
+            for (int64_t at = 0; at < queries * keys; at++) seen[at] = at / keys % 3 != 0 && at % 2 == 0;
+            application_integer(app, "ouro.unseen", unseen);
+            if (weights) {
+                app->call.output_count = 2;
+                application_integer(app, "qk_matmul_output_mode", 3);
+            }
+            assert_int_equal(application_infer(app), BASE_OK);
+            application_run(app, "portable.attention", 1);
+        }
+        for (uint32_t output = 0; output <= weights; output++) {
+            const int64_t length = output ? keys : 7;
+            for (int64_t at = 0; at < 4 * queries * length; at++) {
+                const double none = application_element(&apps[0].outputs[output], at),
+                             zero = application_element(&apps[1].outputs[output], at);
+                if (at / length % queries % 3) assert_true(zero == none);
+                else assert_true(isnan(none) && zero == 0);
+            }
+        }
+        for (int unseen = 0; unseen < 2; unseen++) application_free(&apps[unseen]);
+    }
+}
+
 /* A query that sees nothing has no weights: 0 / 0, as Softmax has it. No keys at all is the same. */
 static void test_nothing_seen(void **state) {
     (void)state;
@@ -361,9 +400,9 @@ static void test_equal_scores(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equal_scores),   cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_in_place),       cmocka_unit_test(test_nothing_seen),
-        cmocka_unit_test(test_only_sink_seen), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_infinite_values)};
+        cmocka_unit_test(test_equal_scores), cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_in_place),     cmocka_unit_test(test_unseen_zeros),
+        cmocka_unit_test(test_nothing_seen), cmocka_unit_test(test_only_sink_seen),
+        cmocka_unit_test(test_refused),      cmocka_unit_test(test_infinite_values)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
