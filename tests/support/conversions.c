@@ -42,6 +42,8 @@ static const support_conversion conversions[] = {
     /* integers stay exact */
     {"NegativeLogLikelihoodLoss", 13, "x:1:2,3;t:7:2", "y", "ignore_index i 9007199254740993"},
     /* caches beside attention */
+    /* statistics in float, whatever is normalised */
+    {"LayerNormalization", 17, "x:11:2,3;scale:11:3", "y,mean,inverse", ""},
     {"Attention", 23, "q:1:2,4,5,8;k:1:2,4,6,8;v:1:2,4,6,8;m:1:5,6", "y", ""},
     {"Attention", 24, "q:1:2,1,32;k:1:2,1,16;v:1:2,1,16;m:9:1,P;pk:1:2,2,P,8;pv:1:2,2,P,8", "y,k2,v2",
      "q_num_heads i 4;kv_num_heads i 2;is_causal i 1"},

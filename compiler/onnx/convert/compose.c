@@ -203,10 +203,12 @@ base_status import_convert_layer_normalization(import_node *n) {
     y = expr_binary(n, OP_MUL, y, n->inputs[1]);
     if (n->input_count > 2 && n->inputs[2]) y = expr_binary(n, OP_ADD, y, n->inputs[2]);
     status = expr_finish(n, y);
-    if (status == BASE_OK && n->output_count > 1 && import_output_named(n, 1))
-        status = mean ? import_define(n, 1, mean) : import_memory(n);
-    if (status == BASE_OK && n->output_count > 2 && import_output_named(n, 2))
-        status = inverse ? import_define(n, 2, inverse) : import_memory(n);
+    /* They are given out in the type that is asked for, which is never double. */
+    ir_value *statistics[] = {mean, inverse};
+    const bool shorter = import_integer(n, "stash_type", OP_FLOAT) == OP_BFLOAT16;
+    for (uint32_t i = 1; i < 3 && status == BASE_OK; i++)
+        if (i < n->output_count && import_output_named(n, i))
+            status = expr_output(n, i, expr_cast(n, statistics[i - 1], shorter ? OP_BFLOAT16 : OP_FLOAT));
     return status;
 }
 
