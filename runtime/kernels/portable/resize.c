@@ -25,7 +25,8 @@ enum {
         4096 /* elements of 16 or 8 bits in a row of the input or the output that becomes floats, at most */
 };
 
-#define NEAR_WHOLE 0x1p-12f /* what sums of numbers of 8 bits are wrong by is less */
+#define NEAR_WHOLE                                                                                           \
+    0x1p-12f /* what sums of integers are wrong by is less: of 8 bits in float, of 32 bits in double */
 
 typedef enum coordinates {
     HALF_PIXEL,
@@ -501,12 +502,23 @@ static void run_row(const resize_context *context, const term *terms, int count,
     store_row(state, made, to);
 }
 
+/* An element of the input. */
+static double element_of(const resize_state *state, const void *from, int64_t at) {
+    return state->dtype == OP_INT32 ? (double)((const int32_t *)from)[at]
+                                    : rt_element_load(state->dtype, from, at);
+}
+
 /* An element of the output. */
 static void store_sum(const resize_state *state, double sum, void *to) {
+    if (state->dtype == OP_INT32) { /* as integers of 8 bits; what is not a number is the least one */
+        sum = state->stretched ? rint(sum) : trunc(sum + (double)(sum < 0 ? -NEAR_WHOLE : NEAR_WHOLE));
+        *(int32_t *)to = sum >= INT32_MAX ? INT32_MAX : sum > INT32_MIN ? (int32_t)sum : INT32_MIN;
+        return;
+    }
     if (state->dtype == OP_INT8 || state->dtype == OP_UINT8) {
         double low = state->dtype == OP_INT8 ? -128 : 0, high = state->dtype == OP_INT8 ? 127 : 255;
         sum = state->stretched ? rint(sum) : (double)cut_off((float)sum, (float)low, (float)high);
-        sum = sum < low ? low : sum > high ? high : sum;
+        sum = sum >= high ? high : sum > low ? sum : low;
     }
     rt_element_store(state->dtype, to, 0, sum);
 }
@@ -562,7 +574,7 @@ static void run_rows(void *user, int64_t begin, int64_t end) {
                 for (int i = 0; i < count; i++) {
                     for (int k = 0; k < state->taps; k++)
                         sum += terms[i].weight * taps[k].weight *
-                               rt_element_load(state->dtype, context->from, terms[i].offset + taps[k].index);
+                               element_of(state, context->from, terms[i].offset + taps[k].index);
                 }
             }
             store_sum(state, sum, to);
@@ -655,7 +667,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 
 static bool is_blended(op_dtype dtype) {
     return dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype) || dtype == OP_INT8 ||
-           dtype == OP_UINT8;
+           dtype == OP_UINT8 || dtype == OP_INT32;
 }
 
 /* Nearest points of images whose channels are innermost, or lie in blocks: those of a point are moved at once. */
@@ -703,7 +715,7 @@ static bool find_entries(const op_call *call, resize_state *state) {
 /* Rows of the input and the output of so many elements can be computed in floats. */
 static bool fits_floats(op_dtype dtype, const int64_t extents[2]) {
     if (dtype == OP_FLOAT) return extents[0] <= INT32_MAX;
-    return dtype != OP_DOUBLE && extents[0] <= FLOAT_ROW && extents[1] <= FLOAT_ROW;
+    return dtype != OP_DOUBLE && dtype != OP_INT32 && extents[0] <= FLOAT_ROW && extents[1] <= FLOAT_ROW;
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
