@@ -207,6 +207,7 @@ static const support_conversion others[] = {
      "min_ngram_size i 1;max_ngram_size i 2147483653"},
     {"com.microsoft/MultiHeadAttention", 1,
      "q:1:2,1,8;k:1:2,1,8;v:1:2,1,8;;;;pk:1:2,2,9,4;pv:1:2,2,9,4;n:6:1", "y,nk,nv", "num_heads i 2"},
+    {"com.microsoft/Pad", 1, "x:1:2,3;pads:7:1,4;value:1:", "y", "mode s constant"},
     {"com.microsoft/Trilu", 1, "x:1:2,3;k:7:", "y", "upper i 0"},
     {"com.microsoft/ExpandDims", 1, "x:1:2,3;axis:6:", "y", ""},
     {"com.microsoft/Range", 1, "a:1:;b:1:1", "y", ""},

@@ -313,6 +313,17 @@ static base_status convert_same(import_node *n) {
     return status == BASE_OK ? import_finish(n, code, attributes, n->input_count, n->inputs) : status;
 }
 
+/* The numbers may be a matrix of one row. */
+static base_status convert_pad(import_node *n) {
+    op_attributes attributes;
+    base_status status = import_attributes(n, OP_PAD, &attributes);
+    if (status != BASE_OK) return status;
+    ir_value *pads = n->inputs[1];
+    if (import_rank_of(pads) == 2) pads = expr_axis(n, OP_SQUEEZE, pads, 0);
+    ir_value *inputs[] = {n->inputs[0], pads, expr_input(n, 2)};
+    return pads ? import_finish(n, OP_PAD, attributes, n->input_count, inputs) : import_memory(n);
+}
+
 /* Without training, whose mask has a bit an element. */
 static base_status convert_inference_dropout(import_node *n) {
     if (!expr_input(n, 2)) return expr_finish(n, expr_unary(n, OP_IDENTITY, n->inputs[0]));
@@ -368,7 +379,7 @@ static const import_row rows[] = {
     {MS, "BitmaskDropout", 1, LAST, "seed:i", 1, 3, 1, convert_inference_dropout},
     {MS, "Trilu", 1, LAST, "upper:i", 1, 2, 1, convert_same},
     {MS, "GatherND", 1, LAST, "", 2, 2, 1, convert_same},
-    {MS, "Pad", 1, LAST, "mode:s", 2, 3, 1, convert_same},
+    {MS, "Pad", 1, LAST, "mode:s", 2, 3, 1, convert_pad},
     {MS, "GridSample", 1, LAST, "align_corners:i mode:s padding_mode:s", 2, 2, 1, import_convert_grid_sample},
     {MS, "Unique", 1, LAST, "", 1, 1, 3, import_convert_ms_unique},
     {MS, "ExpandDims", 1, LAST, "", 2, 2, 1, import_convert_ms_expand_dims},
