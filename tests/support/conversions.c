@@ -235,6 +235,7 @@ static const support_conversion others[] = {
     /* the last block is not whole */
     {"com.microsoft/GatherBlockQuantized", 1, "d:2:7,40;i:7:2,3;s:1:7,3;z:2:7,2", "y",
      "bits i 4;block_size i 32;gather_axis i 0;quantize_axis i 1"},
+    {"ai.onnx.ml/FeatureVectorizer", 1, "x:1:N,C;z:1:N,2", "y", "inputdimensions I 3,2"},
     {"ai.onnx.ml/ZipMap", 1, "x:1:N,3", "m", "classlabels_int64s I 4,5,6"},
     {"com.microsoft/MatMulNBits", 1, "a:1:2,40;b:2:6,2,16;s:1:12", "y",
      "K i 40;N i 6;bits i 4;block_size i 32"},

@@ -88,17 +88,19 @@ static base_status convert_array_feature_extractor(import_node *n) {
     return expr_finish(n, expr_with_integer(n, OP_GATHER, "axis", -1, 2, inputs));
 }
 
-/* The first `width` columns, with columns of zeros where there are fewer. */
+/* The first `width` columns, with columns of zeros where there are fewer. How many there are may be open. */
 static ir_value *columns(const import_node *n, ir_value *x, int64_t width) {
     static const int64_t zero = 0, one = 1;
-    const int64_t have = import_rank_of(x) == 2 ? x->type.shape.dims[1] : OP_DIM_UNKNOWN;
-    if (have == width || have < 0) return x;
-    if (have > width) {
-        ir_value *inputs[] = {x, import_constant_integers(n, 1, &zero),
-                              import_constant_integers(n, 1, &width), import_constant_integers(n, 1, &one)};
-        return inputs[1] && inputs[2] && inputs[3] ? import_make(n, OP_SLICE, NONE, 4, inputs) : NULL;
-    }
-    return expr_binary(n, OP_PAD, x, import_constant_integers(n, 4, (int64_t[]){0, 0, 0, width - have}));
+    const int64_t have = import_rank_of(x) == 2 ? x->type.shape.dims[1] : width;
+    if (have == width) return x;
+    if (have < width)
+        x = expr_binary(
+            n, OP_PAD, x,
+            import_constant_integers(n, 4, (int64_t[]){0, 0, 0, have < 0 ? width : width - have}));
+    if (have >= 0 && have < width) return x;
+    ir_value *inputs[] = {x, import_constant_integers(n, 1, &zero), import_constant_integers(n, 1, &width),
+                          import_constant_integers(n, 1, &one)};
+    return x && inputs[1] && inputs[2] && inputs[3] ? import_make(n, OP_SLICE, NONE, 4, inputs) : NULL;
 }
 
 static base_status convert_feature_vectorizer(import_node *n) {
