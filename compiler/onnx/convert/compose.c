@@ -366,38 +366,44 @@ static ir_value *power(const import_node *n, ir_value *x, double exponent) {
     return exponent == 1 ? x : expr_binary(n, OP_POW, x, expr_number(n, x, exponent));
 }
 
+/* The norm of a pool, which is a float in the first version. */
+static double pool_norm(const import_node *n) {
+    return n->version < 2 ? (double)import_real(n, "p", 2) : (double)import_integer(n, "p", 2);
+}
+
 /* Sums of powers over windows, then the root. */
 base_status import_convert_lp_pool(import_node *n) {
     size_t count;
     import_integers(n, "kernel_shape", &count);
-    int64_t p = import_integer(n, "p", 2);
+    const double p = pool_norm(n);
     ir_value *x = n->inputs[0];
     op_attributes attributes;
     base_status status = expr_need_dtype(n, x);
-    if (status == BASE_OK && (!count || p < 1))
-        status = base_fail(n->importer->report, BASE_INVALID, "kernel_shape is absent, or p is %lld",
-                           (long long)p);
+    if (status == BASE_OK && (!count || !(p >= 1)))
+        status = base_fail(n->importer->report, BASE_INVALID,
+                           "kernel_shape is absent, or p is %g, expected 1 or more", p);
     if (status == BASE_OK) status = import_attributes(n, OP_AVERAGE_POOL, &attributes);
     if (status != BASE_OK) return status;
     if (!import_attributes_add_integer(n, &attributes, "ouro.sum", 1)) return import_memory(n);
-    ir_value *powers = power(n, expr_unary(n, OP_ABS, expr_widened(n, x)), (double)p);
+    ir_value *powers = power(n, expr_unary(n, OP_ABS, expr_widened(n, x)), p);
     ir_value *sum = powers ? import_make(n, OP_AVERAGE_POOL, attributes, 1, &powers) : NULL;
-    return expr_finish_as(n, import_dtype_of(x), power(n, sum, 1 / (double)p));
+    return expr_finish_as(n, import_dtype_of(x), power(n, sum, 1 / p));
 }
 
 base_status import_convert_global_lp_pool(import_node *n) {
-    int64_t p = import_integer(n, "p", 2), axes[OP_MAX_RANK];
+    const double p = pool_norm(n);
+    int64_t axes[OP_MAX_RANK];
     int32_t rank = import_rank_of(n->inputs[0]);
     base_status status = expr_need_dtype(n, n->inputs[0]);
     if (status != BASE_OK) return status;
-    if (rank < 3 || p < 1)
+    if (rank < 3 || !(p >= 1))
         return base_fail_unsupported(n->importer->report,
                                      "needs an input of known rank, at least 3, and p above 0");
     for (int32_t i = 2; i < rank; i++) axes[i - 2] = i;
-    ir_value *sum = expr_reduce(n, OP_REDUCE_SUM,
-                                power(n, expr_unary(n, OP_ABS, expr_widened(n, n->inputs[0])), (double)p),
-                                (size_t)rank - 2, axes, true);
-    return expr_finish_as(n, import_dtype_of(n->inputs[0]), power(n, sum, 1 / (double)p));
+    ir_value *sum =
+        expr_reduce(n, OP_REDUCE_SUM, power(n, expr_unary(n, OP_ABS, expr_widened(n, n->inputs[0])), p),
+                    (size_t)rank - 2, axes, true);
+    return expr_finish_as(n, import_dtype_of(n->inputs[0]), power(n, sum, 1 / p));
 }
 
 /* ---- older forms of signals and samples ------------------------------------------------------------------ */

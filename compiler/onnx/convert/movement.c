@@ -32,6 +32,8 @@ base_status import_convert_split(import_node *n) {
     size_t count;
     const int64_t *extents = import_integers(n, "split", &count);
     ir_value *inputs[2] = {n->inputs[0], n->input_count > 1 ? n->inputs[1] : NULL};
+    /* As an input they have the type of what is split, which is a float. */
+    if (inputs[1] && !(inputs[1] = expr_cast(n, inputs[1], OP_INT64))) return import_memory(n);
     if (!inputs[1] && count > 0) {
         inputs[1] = import_constant_integers(n, count, extents);
         if (!inputs[1]) return import_memory(n);
