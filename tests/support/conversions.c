@@ -32,6 +32,8 @@ static const support_conversion conversions[] = {
     {"ReduceL2", 13, "x:10:2,3", "y", "axes I 1"},
     {"ReduceLogSumExp", 13, "x:16:2,3", "y", "axes I 1"},
     {"LpNormalization", 1, "x:10:2,3", "y", ""},
+    {"Range", 11, "a:1:;b:1:;c:1:", "y", ""},
+    {"Range", 27, "a:10:;b:10:;c:10:", "y", "stash_type i 1"},
     {"LpPool", 1, "x:1:1,1,4,4", "y", "kernel_shape I 2,2;p f 1.5"},
     {"GlobalLpPool", 1, "x:1:1,2,4,4", "y", "p f 3"},
     {"LpPool", 18, "x:10:1,1,4,4", "y", "kernel_shape I 2,2"},

@@ -52,6 +52,8 @@ static const import_row rows[] = {
     {"", "Dropout", 1, 6, "is_test:i ratio:f", 1, 1, 2, import_convert_dropout},
     {"", "Dropout", 7, 11, "ratio:f", 1, 1, 2, import_convert_dropout},
     {"", "Dropout", 12, LAST, "seed:i", 1, 3, 2, import_convert_dropout},
+    {"", "Range", 11, 26, "", 3, 3, 1, import_convert_range},
+    {"", "Range", 27, LAST, "stash_type:i", 3, 3, 1, import_convert_range},
     /* random numbers */
     {"", "RandomNormal", 1, LAST, "dtype:i mean:f scale:f seed:f shape:I!", 0, 0, 1, import_convert_random},
     {"", "RandomUniform", 1, LAST, "dtype:i high:f low:f seed:f shape:I!", 0, 0, 1, import_convert_random},

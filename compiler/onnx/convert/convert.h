@@ -27,6 +27,7 @@ bool import_row_find(const char *domain, const char *name, int64_t version, impo
 base_status import_convert_constant(import_node *node); /* generate.c */
 base_status import_convert_dropout(import_node *node);
 base_status import_convert_random(import_node *node);
+base_status import_convert_range(import_node *node);
 base_status import_convert_broadcast(import_node *node); /* elementwise.c */
 base_status import_convert_variadic(import_node *node);
 base_status import_convert_mean(import_node *node);

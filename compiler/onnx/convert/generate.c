@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generate.c: Constant, in all its forms, random numbers, and Dropout, which mostly does nothing when
+/* generate.c: Constant, in all its forms, Range, random numbers, and Dropout, which mostly does nothing when
  * a model runs. */
 #include "compiler/onnx/convert/convert.h"
 
@@ -100,6 +100,11 @@ static base_status define_mask(import_node *n) {
     ir_value *mask = node ? ir_node_add_output(node, n->proto->output[1], NULL) : NULL;
     if (!mask || !import_infer(n->importer, node)) return import_memory(n);
     return import_define(n, 1, mask);
+}
+
+/* Numbers of 16 bits are made in double, whatever stash_type asks for at least. */
+base_status import_convert_range(import_node *n) {
+    return import_finish(n, OP_RANGE, NONE, 3, n->inputs);
 }
 
 base_status import_convert_dropout(import_node *n) {
