@@ -286,7 +286,7 @@ base_status op_infer_depth_space(op_call *call, base_report *report) {
 
 /* Outputs of bool, of the input's shape. */
 base_status op_infer_is_special(op_call *call, base_report *report) {
-    base_status status = op_check_input(call, 0, OP_SET_FLOATS, report);
+    base_status status = op_check_input(call, 0, OP_SET_FLOATS | OP_SET_FLOAT8, report);
     if (status == BASE_OK) op_output_set(call, 0, OP_BOOL, &call->inputs[0].type.shape);
     return status;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bits.c: operators that look at bits: BitShift, IsNaN, IsInf; and Det. */
+#include "ir/operators/small.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
@@ -182,7 +183,7 @@ static void find_special(void *context, int64_t begin, int64_t end) {
                       below);
     } else {
         for (int64_t i = begin; i < end; i++) {
-            const double x = rt_element_load(dtype, job->x->data, i);
+            const float x = op_small_value(dtype, ((const uint8_t *)job->x->data)[i]);
             job->to[i] = (none && isnan(x)) || (isinf(x) && (x > 0 ? above : below));
         }
     }

@@ -2,6 +2,7 @@
 /* test_operators_indexed.c: operators that move elements where indices or positions say, that read images at other
  * points, whose size depends on data, or that are given by an equation, in the corners that ONNX's own cases do not
  * reach: negative indices, several puts to one place, ties, NaN, nothing at all, and what is refused. */
+#include "ir/operators/small.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
@@ -192,6 +193,18 @@ static const indexed_case cases[] = {
      "",
      {{INFINITY, -INFINITY, NAN, 1}},
      {0, 1, 0, 0}},
+    {"not numbers of 8 bits",
+     "%x: float8e4m3fn[3]",
+     "%y: bool[3] = IsNaN(%x)",
+     "",
+     {{NAN, -448, 0}},
+     {1, 0, 0}},
+    {"infinities of 8 bits",
+     "%x: float8e5m2[4]",
+     "%y: bool[4] = IsInf(%x) {detect_positive = 0}",
+     "",
+     {{NAN, INFINITY, -INFINITY, 1}},
+     {0, 0, 1, 0}},
     {"not numbers", "%x: float64[3]", "%y: bool[3] = IsNaN(%x)", "", {{NAN, INFINITY, 0}}, {1, 0, 0}},
     {"a determinant that needs its rows exchanged",
      "%x: float32[2,2]",
@@ -536,7 +549,8 @@ static void put_number(op_dtype dtype, double value, unsigned char *to) {
         memcpy(to, &(uint16_t){(uint16_t)value}, 2);
         break;
     default:
-        to[0] = (unsigned char)(int)value;
+        to[0] = op_dtype_is_small(dtype) ? op_small_code(dtype, value, false, OP_ROUND_NEAREST)
+                                         : (unsigned char)(int)value;
     }
 }
 
