@@ -19,7 +19,7 @@ enum { QUERY, KEY, VALUE, PAST, DECAY, BETA };
 enum {
     VECTORS = 4,                 /* side by side in a block of columns */
     MOST_COLUMNS = VECTORS * 16, /* of a block */
-    CHUNK = 32,                  /* steps */
+    CHUNK = 16,                  /* steps */
     AHEAD = 4
 };
 
@@ -31,6 +31,8 @@ typedef void products_function(const float *matrix, int64_t row, int64_t depth, 
 /* S' = d S + k u' */
 typedef void change_function(const float *from, int64_t from_row, float *to, int64_t to_row, int64_t depth,
                              const float *fade, const float *key, const float *update);
+/* to = factor x + other y */
+typedef void mix_function(float factor, const float *x, float other, const float *y, float *to);
 
 #define BLOCK(name, target, vector, ADD_PRODUCT)                                                             \
     typedef vector anywhere_##name __attribute__((aligned(sizeof(float))));                                  \
@@ -65,6 +67,14 @@ typedef void change_function(const float *from, int64_t from_row, float *to, int
                 *(anywhere_##name *)(void *)(to + v * WIDE) = part;                                          \
             }                                                                                                \
         }                                                                                                    \
+    }                                                                                                        \
+    target static void mix_##name(float factor, const float *x, float other, const float *y, float *to) {    \
+        enum { WIDE = sizeof(vector) / sizeof(float) };                                                      \
+        _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) {                                          \
+            vector part = *(const anywhere_##name *)(const void *)(y + v * WIDE) * other;                    \
+            ADD_PRODUCT(part, factor, *(const anywhere_##name *)(const void *)(x + v * WIDE));               \
+            *(anywhere_##name *)(void *)(to + v * WIDE) = part;                                              \
+        }                                                                                                    \
     }
 
 #define ADD(sum, left, right) ((sum) += (left) * (right))
@@ -85,10 +95,11 @@ typedef struct block_functions {
     int64_t columns;
     products_function *products;
     change_function *change;
+    mix_function *mix;
 } block_functions;
 
 static block_functions best_blocks(bool fused) {
-#define FOR(name, wide) ((block_functions){VECTORS * (wide), products_##name, change_##name})
+#define FOR(name, wide) ((block_functions){VECTORS * (wide), products_##name, change_##name, mix_##name})
 #if defined(__x86_64__) && defined(__GNUC__)
     if (__builtin_cpu_supports("avx512f")) return fused ? FOR(avx512, 16) : FOR(avx512_apart, 16);
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
@@ -122,30 +133,35 @@ static int64_t block_count(const linear_state *s) {
     return (s->width + s->block.columns - 1) / s->block.columns;
 }
 
-/* What one thread works in: the matrix block by block, and of each step of a chunk. */
+/* What one thread works in: the matrix block by block, and of each step of a chunk. Rows of values and results are as wide as all blocks. */
 typedef struct workspace {
     float *matrix;  /* [blocks][depth][columns] */
     float *keys;    /* [CHUNK][depth] */
     float *fades;   /* the same: what the rows of the matrix are multiplied by */
     float *factors; /* [CHUNK][1 + shared][depth]: of r, and of each query */
     float *common;  /* [CHUNK][shared]: what each query has in common with the key */
-    float *sums;    /* [1 + shared][MOST_COLUMNS] */
+    float *values;  /* [CHUNK][wide] */
+    float *results; /* [CHUNK][shared][wide] */
+    float *read;    /* [MOST_COLUMNS]: r */
     float *update;  /* [MOST_COLUMNS] */
     float *betas;   /* [CHUNK] */
 } workspace;
 
 /* In floats; false where these are too many. `base` NULL: only counts. */
 static bool lay_out(const linear_state *s, float *base, workspace *of, size_t *floats) {
-    const int64_t each[] = {block_count(s) * s->block.columns * s->depth,
+    const int64_t wide = block_count(s) * s->block.columns;
+    const int64_t each[] = {wide * s->depth,
                             CHUNK * s->depth,
                             CHUNK * s->depth,
                             CHUNK * (1 + s->shared) * s->depth,
                             CHUNK * s->shared,
-                            (1 + s->shared) * MOST_COLUMNS,
+                            CHUNK * wide,
+                            CHUNK * s->shared * wide,
+                            MOST_COLUMNS,
                             MOST_COLUMNS,
                             CHUNK};
-    float **const places[] = {&of->matrix, &of->keys, &of->fades,  &of->factors,
-                              &of->common, &of->sums, &of->update, &of->betas};
+    float **const places[] = {&of->matrix, &of->keys,    &of->fades, &of->factors, &of->common,
+                              &of->values, &of->results, &of->read,  &of->update,  &of->betas};
     *floats = 0;
     for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
         if (base) *places[i] = base + *floats;
@@ -175,17 +191,17 @@ RT_CLONES static void multiply(const float *x, const float *y, float factor, int
     RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] = x[i] * factor * y[i];
 }
 
-/* Asks for what a later step reads: the rows of a head lie far apart. */
+/* Asks for what a later step reads and writes: the rows of a head lie far apart. */
 static void ask_ahead(const linear_job *job, int64_t row, int64_t h) {
     const linear_state *s = job->state;
-    const size_t size = s->dtype == OP_FLOAT ? sizeof(float) : sizeof(uint16_t);
-    const char *query = job->inputs[QUERY].data, *key = job->inputs[KEY].data,
-               *value = job->inputs[VALUE].data;
-    const size_t keys = (size_t)s->depth * size, values = (size_t)s->width * size;
-    const size_t at = (size_t)(row * s->heads + h);
-    rt_prefetch(key + at * keys, keys);
-    rt_prefetch(query + at * (size_t)s->shared * keys, (size_t)s->shared * keys);
-    rt_prefetch(value + at * values, values);
+    const size_t size = s->dtype == OP_FLOAT ? sizeof(float) : sizeof(uint16_t),
+                 keys = (size_t)s->depth * size, values = (size_t)s->width * size,
+                 at = (size_t)(row * s->heads + h), shared = (size_t)s->shared;
+    const char *made = (const char *)job->outputs[0].data + at * shared * values;
+    rt_prefetch((const char *)job->inputs[KEY].data + at * keys, keys);
+    rt_prefetch((const char *)job->inputs[QUERY].data + at * shared * keys, shared * keys);
+    rt_prefetch((const char *)job->inputs[VALUE].data + at * values, values);
+    for (size_t i = 0; i < shared * values; i += RT_ALIGNMENT) __builtin_prefetch(made + i, 1, 2);
 }
 
 /* What step t of a head multiplies the matrix by, as step `at` of a chunk. */
@@ -211,36 +227,30 @@ static void prepare_step(const linear_job *job, int64_t b, int64_t h, int64_t t,
         w->common[at * s->shared + g] = common * s->scale;
         multiply(query, fade, s->scale, depth, query);
     }
+    float *value = w->values + at * block_count(s) * s->block.columns;
+    memset(value + s->width, 0, (size_t)(block_count(s) * s->block.columns - s->width) * sizeof *value);
+    load(s->dtype, &job->inputs[VALUE], (row * s->heads + h) * s->width, s->width, value);
     if (s->delta)
         load(s->dtype, &job->inputs[BETA], s->beta_heads == 1 ? row : row * s->heads + h, 1, &w->betas[at]);
 }
 
-/* Of a block of columns, from `column` on: reads `from`, and makes `to` of it. */
-static void run_step(const linear_job *job, int64_t b, int64_t h, int64_t t, int64_t at, int64_t column,
-                     const workspace *w, const float *from, int64_t from_row, float *to, int64_t to_row) {
-    const linear_state *s = job->state;
-    const int64_t row = b * s->steps + t, depth = s->depth, rest = s->width - column,
-                  columns = rest < s->block.columns ? rest : s->block.columns;
-    const float *factors = w->factors + at * (1 + s->shared) * depth;
+/* Step `at` of a chunk over a block of columns, from `column` on: reads `from`, and makes `to` of it. */
+static void run_step(const linear_state *s, int64_t at, int64_t column, const workspace *w, const float *from,
+                     int64_t from_row, float *to, int64_t to_row) {
+    const int64_t depth = s->depth, wide = block_count(s) * s->block.columns;
+    const float *factors = w->factors + at * (1 + s->shared) * depth, *value = w->values + at * wide + column,
+                *update = s->delta ? w->update : value;
+    float *results = w->results + at * s->shared * wide + column;
     /* Two products at a time; without a delta that of the key is not wanted. */
-    for (int64_t g = s->delta ? 0 : 1; g <= s->shared; g += 2) {
-        const int64_t other = g < s->shared ? g + 1 : g;
-        s->block.products(from, from_row, depth, factors + g * depth, factors + other * depth,
-                          w->sums + g * MOST_COLUMNS, w->sums + other * MOST_COLUMNS);
+    for (int64_t g = s->delta ? -1 : 0; g < s->shared; g += 2) {
+        const int64_t other = g + 1 < s->shared ? g + 1 : g;
+        s->block.products(from, from_row, depth, factors + (1 + g) * depth, factors + (1 + other) * depth,
+                          g < 0 ? w->read : results + g * wide, other < 0 ? w->read : results + other * wide);
     }
-    memset(w->update, 0, MOST_COLUMNS * sizeof *w->update);
-    load(s->dtype, &job->inputs[VALUE], (row * s->heads + h) * s->width + column, columns, w->update);
-    for (int64_t j = 0; j < columns && s->delta; j++)
-        w->update[j] = w->betas[at] * (w->update[j] - w->sums[j]);
-    for (int64_t g = 0; g < s->shared; g++) {
-        float *sums = w->sums + (1 + g) * MOST_COLUMNS;
-        const float common = w->common[at * s->shared + g];
-        for (int64_t j = 0; j < columns; j++) sums[j] += common * w->update[j];
-        store(s->dtype, &job->outputs[0],
-              (row * s->heads * s->shared + h * s->shared + g) * s->width + column, columns, sums);
-    }
-    s->block.change(from, from_row, to, to_row, depth, w->fades + at * depth, w->keys + at * depth,
-                    w->update);
+    if (s->delta) s->block.mix(w->betas[at], value, -w->betas[at], w->read, w->update);
+    for (int64_t g = 0; g < s->shared; g++)
+        s->block.mix(w->common[at * s->shared + g], update, 1, results + g * wide, results + g * wide);
+    s->block.change(from, from_row, to, to_row, depth, w->fades + at * depth, w->keys + at * depth, update);
 }
 
 /* The first step reads the matrix where it lies, and the last one writes it where it is wanted. */
@@ -282,9 +292,20 @@ static void run_block(const linear_job *job, int64_t head, int64_t first, int64_
         const float *from = block;
         if (direct && t == 0 && job->inputs[PAST].data) from = (const float *)job->inputs[PAST].data + place;
         if (direct && t == s->steps - 1 && job->wanted) to = (float *)job->outputs[1].data + place;
-        run_step(job, head / s->heads, head % s->heads, t, i, column, w, from,
-                 from == block ? s->block.columns : s->width, to, to == block ? s->block.columns : s->width);
+        run_step(s, i, column, w, from, from == block ? s->block.columns : s->width, to,
+                 to == block ? s->block.columns : s->width);
     }
+}
+
+/* The results of a chunk. */
+static void give(const linear_job *job, int64_t head, int64_t first, int64_t count, const workspace *w) {
+    const linear_state *s = job->state;
+    const int64_t wide = block_count(s) * s->block.columns,
+                  row = (head / s->heads * s->steps + first) * s->heads + head % s->heads;
+    for (int64_t i = 0; i < count * s->shared; i++)
+        store(s->dtype, &job->outputs[0],
+              ((row + i / s->shared * s->heads) * s->shared + i % s->shared) * s->width, s->width,
+              w->results + i * wide);
 }
 
 static void run_head(const linear_job *job, int64_t head, const workspace *w) {
@@ -297,6 +318,7 @@ static void run_head(const linear_job *job, int64_t head, const workspace *w) {
             prepare_step(job, head / s->heads, head % s->heads, first + i, i, w);
         for (int64_t column = 0; column < s->width; column += s->block.columns)
             run_block(job, head, first, count, column, w);
+        give(job, head, first, count, w);
     }
     if (job->wanted && !direct) write_matrix(job, head, w);
 }
@@ -359,7 +381,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     workspace none;
     size_t bytes;
     if (s->depth > INT32_MAX || s->width > INT32_MAX || s->depth * s->width > INT32_MAX ||
-        s->shared > INT32_MAX / CHUNK / (s->depth + MOST_COLUMNS) || !lay_out(s, NULL, &none, &bytes) ||
+        s->shared > INT32_MAX / CHUNK / (s->depth + s->width + MOST_COLUMNS) ||
+        !lay_out(s, NULL, &none, &bytes) ||
         !base_size_multiply(bytes, sizeof(float) * (size_t)environment->threads, &bytes))
         return base_fail(report, BASE_INVALID, "heads of this size are not supported");
     prepared->scratch_bytes = bytes;
