@@ -415,7 +415,8 @@ static bool find_places(const places *of, const void *indices, int64_t begin, in
     const int64_t first = begin * of->length;
     const bool inside = of->wide ? find_places_int64_t(of, (const int64_t *)indices + first, count, to)
                                  : find_places_int32_t(of, (const int32_t *)indices + first, count, to);
-    for (int64_t i = 0; i < count && of->per_batch < of->count; i++)
+    /* Places outside may be any numbers. */
+    for (int64_t i = 0; i < count && inside && of->per_batch < of->count; i++)
         to[i] += (begin + i) / of->per_batch * of->batch_elements;
     return inside;
 }

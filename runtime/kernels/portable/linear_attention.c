@@ -6,7 +6,8 @@
  *
  * Columns of the matrix do not depend on each other. A block of them stays in the nearest cache while a chunk of steps passes over it, and each
  * step reads it once for r and y together, and once more to change it. What the steps multiply it by, keys and queries times what they fade by, is
- * made once a chunk for all columns. The first step reads the matrix where the caller has it, the last one writes it where it is wanted.
+ * made once a chunk for all columns. Values and results of a chunk lie side by side meanwhile: outside, rows of a head lie so far apart that they meet in
+ * the same sets of a cache. The first step reads the matrix where the caller has it, the last one writes it where it is wanted.
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
