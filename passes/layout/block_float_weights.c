@@ -38,10 +38,6 @@ typedef struct found {
     double error;
 } found;
 
-static bool is_turned(const ir_node *node) {
-    return node->code == OP_GEMM && op_attribute_integer(&node->attributes, "transB", 0) != 0;
-}
-
 /* A product of few rows in float with a constant matrix. `open`: of a number of rows that only a run knows, too. */
 static bool is_product(const ir_node *node, bool open) {
     if (!node || !pass_multiplies_constant(node)) return false;
@@ -81,7 +77,7 @@ static bool ask(pass_context *context, ir_node *node, bool *taken) {
 static rt_code_matrix matrix_of(const ir_node *node) {
     const ir_value *weights = ir_input(node, 1);
     const int64_t *dims = weights->type.shape.dims;
-    const bool turned = is_turned(node);
+    const bool turned = pass_is_turned(node);
     return (rt_code_matrix){.data = weights->constant->tensor.data,
                             .depth = dims[turned],
                             .columns = dims[!turned],
@@ -92,7 +88,7 @@ static rt_code_matrix matrix_of(const ir_node *node) {
 /* The fewest bits by which no column loses too much. */
 static found find_bits(const ir_node *node) {
     const rt_code_matrix matrix = matrix_of(node);
-    const bool turned = is_turned(node);
+    const bool turned = pass_is_turned(node);
     static const int tried[] = {RT_BLOCK_FLOAT_FEWEST, RT_BLOCK_FLOAT_MOST};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
         rt_block_float_loss loss;
@@ -126,7 +122,7 @@ static base_status find_products(pass_context *context, bool open, products *of)
         const ir_value *weights = ir_input(module->nodes[n], 1);
         uint32_t uses = 0;
         for (const ir_use *use = weights->uses; use; use = use->next)
-            uses += !(use->node && use->index == 0 && is_turned(module->nodes[n]) &&
+            uses += !(use->node && use->index == 0 && pass_is_turned(module->nodes[n]) &&
                       pass_gathers_rows(use->node));
         of->wanted[n] = uses == of->readers[weights->id.index];
         if (of->wanted[n]) of->bytes += weights->constant->tensor.bytes;
@@ -139,7 +135,7 @@ static const ir_node *product_of(const ir_module *module, const bool *wanted, co
     for (size_t n = 1; n < module->node_count; n++) {
         const ir_node *product = module->nodes[n];
         if (wanted[n] && op_attribute_find(&product->attributes, "ouro.weights_bits") &&
-            pass_has_columns_as_rows(ir_input(gather, 0), ir_input(product, 1), is_turned(product)))
+            pass_has_columns_as_rows(ir_input(gather, 0), ir_input(product, 1), pass_is_turned(product)))
             return product;
     }
     return NULL;
@@ -160,7 +156,7 @@ base_status pass_block_float_weights(pass_context *context) {
         if (!all.wanted[n]) continue;
         ir_node *node = module->nodes[n];
         found *own = &of[ir_input(node, 1)->id.index];
-        if (!own->bits || own->turned != is_turned(node)) *own = find_bits(node);
+        if (!own->bits || own->turned != pass_is_turned(node)) *own = find_bits(node);
         if (own->bits > 0 && !mark(module, node, own->bits, own->error))
             return base_fail_memory(context->report);
     }

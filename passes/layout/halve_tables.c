@@ -70,8 +70,7 @@ static bool widen_rows(ir_node *node, ir_value *table, const form *of) {
 /* The numbers of the table, stored so, are the columns of this product's weights. */
 static bool is_tied(const float *numbers, const int64_t *dims, const ir_node *product, const form *of) {
     const ir_value *weights = ir_input(product, 1);
-    const bool turned =
-        product->code == OP_GEMM && op_attribute_integer(&product->attributes, "transB", 0) != 0;
+    const bool turned = pass_is_turned(product);
     const int64_t *extents = weights->type.shape.dims, depth = extents[turned], columns = extents[!turned];
     const uint16_t *stored = weights->constant->tensor.data;
     if (dims[0] != columns || dims[1] != depth) return false;

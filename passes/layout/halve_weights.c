@@ -126,8 +126,7 @@ static const halved *halve(halver *h, const ir_node *node, op_dtype dtype) {
     const float *floats = weights->constant->tensor.data;
     size_t bytes;
     void *data;
-    const bool transposed =
-        node->code == OP_GEMM && op_attribute_integer(&node->attributes, "transB", 0) != 0;
+    const bool transposed = pass_is_turned(node);
     loss *columns =
         base_arena_alloc(h->context->scratch, (size_t)type.shape.dims[!transposed], sizeof *columns);
     if (!columns) return NULL;
@@ -183,8 +182,7 @@ static bool has_fixed_point(const pass_options *options) {
 
 int64_t pass_product_rows(const ir_node *node) {
     const op_shape *x = &ir_input(node, 0)->type.shape, *weights = &ir_input(node, 1)->type.shape;
-    const int64_t depth =
-        weights->dims[node->code == OP_GEMM && op_attribute_integer(&node->attributes, "transB", 0)];
+    const int64_t depth = weights->dims[pass_is_turned(node)];
     int64_t count;
     if (!op_shape_elements(x, &count)) return -1;
     return depth > 0 ? count / depth : 0;

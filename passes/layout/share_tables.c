@@ -29,10 +29,6 @@ static bool is_product(const ir_node *node) {
            weights->type.layout == OP_LAYOUT_ROW_MAJOR;
 }
 
-static bool is_turned(const ir_node *product) {
-    return product->code == OP_GEMM && op_attribute_integer(&product->attributes, "transB", 0) != 0;
-}
-
 /* Nobody needs the table as it is: Gathers of its rows read it, and perhaps products, which pack it. */
 static bool is_table(const ir_value *value, const pass_options *options) {
     if (!value->constant || !value->constant->tensor.data || value->type.shape.rank != 2 || !value->uses ||
@@ -98,7 +94,7 @@ static bool share(pass_context *context, ir_value *table, int64_t *form) {
     for (size_t n = 1; n < module->node_count && !*form && !out_of_memory; n++) {
         ir_node *product = module->nodes[n];
         if (!is_product(product) ||
-            !pass_has_columns_as_rows(table, ir_input(product, 1), is_turned(product)))
+            !pass_has_columns_as_rows(table, ir_input(product, 1), pass_is_turned(product)))
             continue;
         *form = form_of(context, product, &out_of_memory);
         if (!*form && !out_of_memory && may_read_table(context, product))

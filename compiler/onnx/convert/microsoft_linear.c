@@ -70,6 +70,17 @@ base_status import_convert_ms_linear_attention_gate(import_node *n) {
 
 /* ---- norms and sums with gates ------------------------------------------------------------------------------- */
 
+/* Rows over the root of the mean of their squares, times a scale. */
+static ir_value *normalized(const import_node *n, ir_value *x, ir_value *scale, double epsilon) {
+    static const int64_t last = -1;
+    ir_value *wide = expr_widened(n, x);
+    ir_value *squares = expr_reduce(n, OP_REDUCE_MEAN, expr_binary(n, OP_MUL, wide, wide), 1, &last, true);
+    if (!squares) return NULL;
+    ir_value *root =
+        expr_unary(n, OP_SQRT, expr_binary(n, OP_ADD, squares, expr_number(n, squares, epsilon)));
+    return expr_binary(n, OP_MUL, expr_binary(n, OP_DIV, wide, root), expr_widened(n, scale));
+}
+
 /* Each group of as many numbers as `scale` has, over the root of the mean of their squares; times scale and Swish(gate), in float. */
 base_status import_convert_ms_gated_norm(import_node *n) {
     ir_value *x = n->inputs[0], *scale = n->inputs[1];
@@ -87,18 +98,11 @@ base_status import_convert_ms_gated_norm(import_node *n) {
     apart[rank - 1] = wide / size;
     apart[rank] = size;
     together[rank - 1] = wide;
-    static const int64_t last = -1;
-    const double epsilon = (double)import_real(n, "epsilon", 1e-5f);
-    ir_value *floats = expr_cast(n, x, OP_FLOAT);
-    if (wide != size) floats = expr_reshape(n, floats, (size_t)rank + 1, apart);
-    ir_value *squares =
-        expr_reduce(n, OP_REDUCE_MEAN, expr_binary(n, OP_MUL, floats, floats), 1, &last, true);
-    ir_value *root =
-        expr_unary(n, OP_SQRT, expr_binary(n, OP_ADD, squares, expr_number(n, squares, epsilon)));
-    ir_value *y = expr_binary(n, OP_MUL, expr_binary(n, OP_DIV, floats, root), expr_cast(n, scale, OP_FLOAT));
+    if (wide != size) x = expr_reshape(n, x, (size_t)rank + 1, apart);
+    ir_value *y = normalized(n, x, scale, (double)import_real(n, "epsilon", 1e-5f));
     if (wide != size) y = expr_reshape(n, y, (size_t)rank, together);
-    ir_value *gate = expr_unary(n, OP_SWISH, expr_cast(n, n->inputs[2], OP_FLOAT));
-    return expr_finish(n, expr_cast(n, expr_binary(n, OP_MUL, y, gate), import_dtype_of(x)));
+    ir_value *gate = expr_unary(n, OP_SWISH, expr_widened(n, n->inputs[2]));
+    return expr_finish_as(n, import_dtype_of(n->inputs[0]), expr_binary(n, OP_MUL, y, gate));
 }
 
 /* x + y * gate, as two operators. */
@@ -180,17 +184,6 @@ base_status import_convert_ms_multimodal_rotary_embedding(import_node *n) {
 }
 
 /* ---- Engram ------------------------------------------------------------------------------------------------------ */
-
-/* Rows over the root of the mean of their squares, times a scale. */
-static ir_value *normalized(const import_node *n, ir_value *x, ir_value *scale, double epsilon) {
-    static const int64_t last = -1;
-    ir_value *wide = expr_widened(n, x);
-    ir_value *squares = expr_reduce(n, OP_REDUCE_MEAN, expr_binary(n, OP_MUL, wide, wide), 1, &last, true);
-    if (!squares) return NULL;
-    ir_value *root =
-        expr_unary(n, OP_SQRT, expr_binary(n, OP_ADD, squares, expr_number(n, squares, epsilon)));
-    return expr_binary(n, OP_MUL, expr_binary(n, OP_DIV, wide, root), expr_widened(n, scale));
-}
 
 /* gate * value: the gate is a sigmoid of the root of what normalised keys and queries have in common, with its sign. */
 base_status import_convert_ms_engram_gate(import_node *n) {
