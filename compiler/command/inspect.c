@@ -9,6 +9,7 @@
 #include "compiler/report/state.h"
 #include "compiler/report/peak.h"
 #include "compiler/files/tensor_compare.h"
+#include "ir/operators/fused.h"
 #include "runtime/session.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -34,25 +35,44 @@ static const command_option inspect_table[] = {
 
 /* ---- what both forms tell ------------------------------------------------------------------------------ */
 
-typedef struct operator_count {
+typedef struct name_count {
     const char *name;
     size_t count, views;
-} operator_count;
+} name_count;
 
 static int compare_counts(const void *a, const void *b) {
-    const operator_count *x = a, *y = b;
+    const name_count *x = a, *y = b;
     if (x->count != y->count) return x->count < y->count ? 1 : -1;
     return strcmp(x->name, y->name);
 }
 
-/* How often each operator stands in the plan, the most frequent first. NULL when memory runs out. */
-static operator_count *count_operators(const plan *of, base_arena *arena, size_t *count) {
+/* The operator of a node. */
+static const char *operator_of(const plan *of, const plan_node *node) {
+    return of->texts + node->operator_name;
+}
+
+/* The kernel that runs a node; NULL: none does, or it is chosen when the shapes are known. */
+static const char *kernel_of(const plan *of, const plan_node *node) {
+    const char *name = of->texts + node->kernel;
+    return node->flags & PLAN_NODE_DYNAMIC || !name[0] ? NULL : name;
+}
+
+/* The operator of a node whose kernel is chosen when the shapes are known: it may be any of the operator's. NULL: of no such node. */
+static const char *operator_at_run(const plan *of, const plan_node *node) {
+    return node->flags & PLAN_NODE_DYNAMIC ? operator_of(of, node) : NULL;
+}
+
+/* How many nodes of the plan have each name, the most frequent first. `name_of` gives a node's name, or NULL. NULL when memory runs out.
+ */
+static name_count *count_names(const plan *of, const char *(*name_of)(const plan *of, const plan_node *node),
+                               base_arena *arena, size_t *count) {
     base_map map = {.arena = arena};
-    operator_count *counts = BASE_ARRAY(arena, operator_count, of->header->nodes.count + 1);
+    name_count *counts = BASE_ARRAY(arena, name_count, of->header->nodes.count + 1);
     *count = 0;
     for (size_t i = 0; counts && i < of->header->nodes.count; i++) {
-        const char *name = of->texts + of->nodes[i].operator_name;
-        operator_count *entry = base_map_get(&map, name);
+        const char *name = name_of(of, &of->nodes[i]);
+        if (!name) continue;
+        name_count *entry = base_map_get(&map, name);
         if (!entry) {
             entry = &counts[(*count)++];
             entry->name = name;
@@ -63,6 +83,48 @@ static operator_count *count_operators(const plan *of, base_arena *arena, size_t
     }
     if (counts) qsort(counts, *count, sizeof *counts, compare_counts);
     return counts;
+}
+
+/* The operators that are steps of the plan's Fused nodes, each once. False when memory runs out. */
+static bool emit_fused_operators(emit_buffer *json, const plan *of, base_arena *arena) {
+    bool *seen = BASE_ARRAY(arena, bool, OP_CODE_COUNT);
+    op_fused *fused = BASE_ARRAY(arena, op_fused, 1);
+    if (!seen || !fused) return false;
+    emit_json_open(json, "fused_operators", '[');
+    for (size_t i = 0; i < of->header->nodes.count; i++) {
+        const plan_node *node = &of->nodes[i];
+        op_attributes attributes;
+        if (plan_node_code(of, node) != OP_FUSED) continue;
+        if (!plan_node_attributes(of, node, arena, &attributes)) return false;
+        if (!op_fused_read(&attributes, (uint32_t)node->input_count, fused)) continue;
+        for (uint32_t k = 0; k < fused->step_count; k++) {
+            const op_code code = fused->steps[k].code;
+            if (!seen[code]) emit_json_text(json, NULL, op_schema_of(code)->name);
+            seen[code] = true;
+        }
+    }
+    emit_json_close(json, ']');
+    return true;
+}
+
+/* Tells which operators the plan has, and which kernels run them. False when memory runs out. */
+static bool emit_operators(emit_buffer *json, const plan *of, base_arena *arena) {
+    size_t operator_count, kernel_count, at_run_count;
+    const name_count *operators = count_names(of, operator_of, arena, &operator_count),
+                     *kernels = count_names(of, kernel_of, arena, &kernel_count),
+                     *at_run = count_names(of, operator_at_run, arena, &at_run_count);
+    if (!operators || !kernels || !at_run) return false;
+    emit_json_open(json, "operators", '{');
+    for (size_t i = 0; i < operator_count; i++)
+        emit_json_integer(json, operators[i].name, operators[i].count);
+    emit_json_close(json, '}');
+    emit_json_open(json, "kernels", '{');
+    for (size_t i = 0; i < kernel_count; i++) emit_json_integer(json, kernels[i].name, kernels[i].count);
+    emit_json_close(json, '}');
+    emit_json_open(json, "kernels_at_run", '[');
+    for (size_t i = 0; i < at_run_count; i++) emit_json_text(json, NULL, at_run[i].name);
+    emit_json_close(json, ']');
+    return emit_fused_operators(json, of, arena);
 }
 
 static bool is_operator(const plan *of, const plan_node *node, const char *name) {
@@ -258,7 +320,7 @@ static int print_plan(const plan *of, const inspect_shapes *shapes, base_arena *
     if (shapes->inputs) print_shapes(shapes);
     if (!emit_peak_print(stdout, of, arena)) return command_fail_memory();
     size_t count;
-    operator_count *counts = count_operators(of, arena, &count);
+    const name_count *counts = count_names(of, operator_of, arena, &count);
     if (!counts) return command_fail_memory();
     printf("operators: %" PRIu64 "\n", header->nodes.count);
     for (size_t i = 0; i < count; i++) {
@@ -428,11 +490,7 @@ static int emit_plan(const plan *of, const inspect_shapes *shapes, base_arena *a
         emit_json_close(&json, '}');
     }
     const bool ranked = emit_peak_emit(&json, of, arena);
-    size_t count;
-    operator_count *counts = count_operators(of, arena, &count);
-    emit_json_open(&json, "operators", '{');
-    for (size_t i = 0; counts && i < count; i++) emit_json_integer(&json, counts[i].name, counts[i].count);
-    emit_json_close(&json, '}');
+    const bool counted = emit_operators(&json, of, arena);
     emit_json_open(&json, "loops", '[');
     bool measured = true;
     for (uint32_t i = 0; i < header->nodes.count && measured; i++) {
@@ -440,7 +498,7 @@ static int emit_plan(const plan *of, const inspect_shapes *shapes, base_arena *a
     }
     emit_json_close(&json, ']');
     emit_json_close(&json, '}');
-    bool failed = json.failed || !counts || !measured || !ranked;
+    bool failed = json.failed || !counted || !measured || !ranked;
     if (!failed) fwrite(json.data, 1, json.length, stdout);
     emit_free(&json);
     return failed ? command_fail_memory() : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* chosen.h: which operators this build has. All, unless CMake's OURO_OPERATORS names some: the header that it generates then says
- * so of each. What no table refers to is not linked into a program.
+ * so of each, and of each kernel. What no table refers to is not linked into a program.
  */
 #ifndef OURO_OP_CHOSEN_H
 #define OURO_OP_CHOSEN_H

@@ -10,99 +10,68 @@
 /* An operator without a kernel of its own: views and control nodes never reach one. */
 const rt_kernel rt_kernel_none = {.name = "none"};
 
-static const rt_kernel *const portable_kernels[] = {
-    [OP_CODE_NONE] = &rt_kernel_none,
+/* The portable kernel of this name. NULL: this build leaves it out, as the plans that OURO_OPERATORS names do not run it. */
+#ifdef OURO_OPERATORS_CHOSEN
+#define KERNEL_CHOSEN(name) KERNEL_IF_##name(&rt_kernel_##name)
+#else
+#define KERNEL_CHOSEN(name) &rt_kernel_##name
+#endif
+
+/* The portable kernel that ops.def names for each operator, and whether this build has the operator at all. */
+static const struct own_kernel {
+    const rt_kernel *kernel;
+    const char *name; /* of the operator; NULL: it is left out */
+} own_kernels[] = {
+    [OP_CODE_NONE] = {&rt_kernel_none, NULL},
 #define OP(code, text, domain, since, imin, imax, omin, omax, attributes, inference, in_place, view, flags,  \
            kernel, family)                                                                                   \
-    [OP_##code] = OP_CHOSEN(code, &rt_kernel_##kernel),
+    [OP_##code] = {OP_CHOSEN(code, KERNEL_CHOSEN(kernel)), OP_CHOSEN(code, text)},
 #include "ir/operators/ops.def"
 #undef OP
 };
 
+/* These stand in a list of candidates for the kernel of oneDNN and for that of ops.def. */
+static const rt_kernel onednn_place = {.name = "onednn"}, own_place = {.name = "own"};
+
+enum { MOST_CANDIDATES = 12 };
+/* Row 0 is that of all operators that have none in candidates.def. */
+enum row_number {
+    ROW_USUAL,
+#define CANDIDATES(code, kernels) ROW_##code,
+#include "runtime/kernels/candidates.def"
+#undef CANDIDATES
+};
+static const uint8_t row_of[OP_CODE_COUNT] = {
+#define CANDIDATES(code, kernels) [OP_##code] = ROW_##code,
+#include "runtime/kernels/candidates.def"
+#undef CANDIDATES
+};
+/* A kernel that this build leaves out is NULL. */
+static const rt_kernel *const rows[][MOST_CANDIDATES] = {
+#define ONEDNN &onednn_place,
+#define OWN &own_place,
+#define KERNEL(name) KERNEL_CHOSEN(name),
+#define CANDIDATES(code, kernels) [ROW_##code] = {kernels},
+    [ROW_USUAL] = {ONEDNN OWN},
+#include "runtime/kernels/candidates.def"
+#undef CANDIDATES
+#undef KERNEL
+#undef OWN
+#undef ONEDNN
+};
+
 const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
-    if (code <= OP_CODE_NONE || code >= OP_CODE_COUNT) return NULL;
-    const rt_kernel *onednn = rt_onednn_kernel(code);
-    if (code == OP_MAX_POOL) { /* four times as fast as oneDNN's */
-        if (index == 0) return OP_CHOSEN(MAX_POOL, &rt_kernel_pool_channels);
+    if (code <= OP_CODE_NONE || code >= OP_CODE_COUNT || !own_kernels[code].name) return NULL;
+    const rt_kernel *own = own_kernels[code].kernel;
+    for (size_t i = 0; i < MOST_CANDIDATES; i++) {
+        const rt_kernel *kernel = rows[row_of[code]][i];
+        if (kernel == &onednn_place) kernel = rt_onednn_kernel(code);
+        else if (kernel == &own_place) kernel = own;
+        if (!kernel || kernel == &rt_kernel_none) continue;
+        if (index == 0) return kernel;
         index--;
     }
-    if (code == OP_AVERAGE_POOL) { /* up to nine times as fast as oneDNN's */
-        if (index == 0) return OP_CHOSEN(AVERAGE_POOL, &rt_kernel_pool_channels);
-        index--;
-    }
-    if (code == OP_LRN) { /* twice as fast as oneDNN's in blocks, and far more where channels are innermost */
-        if (index == 0) return OP_CHOSEN(LRN, &rt_kernel_lrn);
-        return index == 1 ? onednn : NULL;
-    }
-    if (code == OP_CONV) { /* nearly twice as fast as oneDNN's */
-        if (index == 0) return OP_CHOSEN(CONV, &rt_kernel_depthwise);
-        /* The only one in 16 bits that reads blocks. */
-        if (index == 1) return OP_CHOSEN(CONV, &rt_kernel_half_convolution);
-        if (index == 2) return OP_CHOSEN(CONV, &rt_kernel_few_filters);
-        /* As fast as oneDNN's, which have to be made first. */
-        if (index == 3) return OP_CHOSEN(CONV, &rt_kernel_direct_convolution);
-        index -= 4;
-    }
-    if (code == OP_CONV_TRANSPOSE) { /* as for Conv */
-        if (index == 0) return OP_CHOSEN(CONV_TRANSPOSE, &rt_kernel_half_transposed);
-        if (index == 1) return OP_CHOSEN(CONV_TRANSPOSE, &rt_kernel_few_filters);
-        index -= 2;
-    }
-    if (code == OP_MATMUL || code == OP_GEMM) { /* where they have a wish, they are faster than others */
-        /* Asked for by an attribute; then it is wished for before the next. */
-        if (index == 0)
-            return code == OP_MATMUL ? OP_CHOSEN(MATMUL, &rt_kernel_compressed_product)
-                                     : OP_CHOSEN(GEMM, &rt_kernel_compressed_product);
-        if (index == 1)
-            return code == OP_MATMUL ? OP_CHOSEN(MATMUL, &rt_kernel_block_float_product)
-                                     : OP_CHOSEN(GEMM, &rt_kernel_block_float_product);
-        index -= 2;
-        if (index == 0)
-            return code == OP_MATMUL ? OP_CHOSEN(MATMUL, &rt_kernel_packed_product)
-                                     : OP_CHOSEN(GEMM, &rt_kernel_packed_product);
-        if (index == 1)
-            return code == OP_MATMUL ? OP_CHOSEN(MATMUL, &rt_kernel_packed_halves)
-                                     : OP_CHOSEN(GEMM, &rt_kernel_packed_halves);
-        index -= 2;
-    }
-    if (code == OP_GATHER) { /* asked for by an attribute */
-        if (index == 0) return OP_CHOSEN(GATHER, &rt_kernel_packed_gather);
-        index--;
-    }
-    if (code == OP_MATMUL_BITS) { /* faster, above all with a few rows */
-        if (index == 0) return OP_CHOSEN(MATMUL_BITS, &rt_kernel_packed_bits);
-        index--;
-    }
-    if (code == OP_LSTM || code == OP_GRU) {
-        if (index == 0)
-            return code == OP_LSTM ? OP_CHOSEN(LSTM, &rt_kernel_packed_recurrent)
-                                   : OP_CHOSEN(GRU, &rt_kernel_packed_recurrent);
-        index--;
-    }
-    if (onednn) {
-        if (index == 0) return onednn;
-        index--;
-    }
-    const rt_kernel *portable = portable_kernels[code];
-    if (index == 0) return portable != &rt_kernel_none ? portable : NULL;
-    if (index == 1 && code == OP_MAX_POOL) return OP_CHOSEN(MAX_POOL, &rt_kernel_half_pool);
-    if (index == 1 && code == OP_AVERAGE_POOL) return OP_CHOSEN(AVERAGE_POOL, &rt_kernel_half_pool);
-    if (index == 1 && code == OP_GLOBAL_AVERAGE_POOL)
-        return OP_CHOSEN(GLOBAL_AVERAGE_POOL, &rt_kernel_half_pool);
-    if (index == 1 && code == OP_GLOBAL_MAX_POOL) return OP_CHOSEN(GLOBAL_MAX_POOL, &rt_kernel_half_pool);
-    if (index == 1 && code == OP_REDUCE_SUM) return OP_CHOSEN(REDUCE_SUM, &rt_kernel_sum_bytes);
-    /* Chosen by what it costs. */
-    if (index == 1 && code == OP_MATMUL) return OP_CHOSEN(MATMUL, &rt_kernel_fixed_product);
-    if (index == 1 && code == OP_GEMM) return OP_CHOSEN(GEMM, &rt_kernel_fixed_product);
-    if (index == 2 && code == OP_MATMUL) return OP_CHOSEN(MATMUL, &rt_kernel_strassen_product);
-    if (index == 2 && code == OP_GEMM) return OP_CHOSEN(GEMM, &rt_kernel_strassen_product);
-    if (code != OP_CONV) return NULL;
-    return index == 1   ? OP_CHOSEN(CONV, &rt_kernel_winograd)
-           : index == 2 ? OP_CHOSEN(CONV, &rt_kernel_winograd_transforming)
-           : index == 3 ? OP_CHOSEN(CONV, &rt_kernel_pointwise)
-           : index == 4 ? OP_CHOSEN(CONV, &rt_kernel_fixed_convolution)
-           : index == 5 ? OP_CHOSEN(CONV, &rt_kernel_window_convolution)
-                        : NULL;
+    return NULL;
 }
 
 const rt_kernel *rt_kernel_wishing(const op_call *call, const rt_environment *environment,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernel_table.c: the table of kernels: names, backends, and that every operator that runs has one. */
+#include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/table.h"
 
 #include <setjmp.h>
@@ -42,6 +43,21 @@ static void every_operator_that_runs_has_a_portable_kernel(void **state) {
     }
 }
 
+/* CMake knows kernels by the names in ops.def and candidates.def, plans by those that they have at run time: these are the same. */
+static void tables_and_plans_call_kernels_the_same(void **state) {
+    (void)state;
+#define SAME(name) assert_ptr_equal(rt_kernel_find("portable." #name), &rt_kernel_##name);
+#define ONEDNN
+#define OWN
+#define KERNEL(name) SAME(name)
+#define CANDIDATES(code, kernels) kernels
+#include "runtime/kernels/candidates.def"
+#define OP(code, text, domain, since, imin, imax, omin, omax, attributes, inference, in_place, view, flags,  \
+           kernel, family)                                                                                   \
+    if (&rt_kernel_##kernel != &rt_kernel_none) SAME(kernel)
+#include "ir/operators/ops.def"
+}
+
 /* Whatever a kernel may predict of itself, a portable plan has none of another backend. */
 static void portable_plans_allow_the_portable_backend_alone(void **state) {
     (void)state;
@@ -57,6 +73,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_begin_with_the_backend),
         cmocka_unit_test(every_operator_that_runs_has_a_portable_kernel),
+        cmocka_unit_test(tables_and_plans_call_kernels_the_same),
         cmocka_unit_test(portable_plans_allow_the_portable_backend_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
