@@ -8,8 +8,10 @@
 #ifdef OURO_OPERATORS_CHOSEN
 #include "operators_chosen.h" /* OP_IF_CONV(what), and so on: `what`, or NULL where the operator is not chosen */
 #define OP_CHOSEN(code, what) OP_IF_##code(what)
+#define OP_CHOSEN_ROW(code, ...) OP_ROW_IF_##code(__VA_ARGS__) /* the row of a table, or zero */
 #else
 #define OP_CHOSEN(code, what) what
+#define OP_CHOSEN_ROW(code, ...) __VA_ARGS__
 #endif
 
 #endif

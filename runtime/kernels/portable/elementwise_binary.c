@@ -6,6 +6,7 @@
  * of the divisor, with it that of the dividend. Min and Max give NaN where either operand is one. The mixed
  * types of Pow are in pow.c. Half precision is computed in float, a block at a time.
  */
+#include "ir/operators/chosen.h"
 #include "runtime/kernels/portable/binary_halves.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/pow.h"
@@ -272,29 +273,31 @@ typedef struct binary_row {
     binary_entry entries[OP_DTYPE_COUNT];
 } binary_row;
 
+/* A build that leaves out an operator has none of its functions. */
+#define ROW(code, ...) [OP_##code] = {OP_CHOSEN_ROW(code, __VA_ARGS__)}
 static const binary_row rows[OP_CODE_COUNT] = {
-    [OP_ADD] = {true, {ROW_NUMBERS(add)}},
-    [OP_SUB] = {true, {ROW_NUMBERS(subtract)}},
-    [OP_MUL] = {true, {ROW_NUMBERS(multiply)}},
-    [OP_DIV] = {false, {ROW_REAL(divide), ROW_DIVIDED(divide), ROW_UNSIGNED(divide)}},
-    [OP_POW] = {false, {ROW_REAL(power), ENTRY(OP_INT32, power_int32), ENTRY(OP_INT64, power_int64)}},
-    [OP_MIN] = {true, {ROW_NUMBERS(minimum)}},
-    [OP_MAX] = {true, {ROW_NUMBERS(maximum)}},
-    [OP_MOD] = {false, {ROW_REAL(remainder), ROW_DIVIDED(modulo), ROW_UNSIGNED(modulo)}},
-    [OP_PRELU] = {true,
-                  {ROW_REAL(prelu), ENTRY(OP_INT32, prelu_int32), ENTRY(OP_INT64, prelu_int64),
-                   ENTRY(OP_UINT32, prelu_uint32), ENTRY(OP_UINT64, prelu_uint64)}},
-    [OP_AND] = {true, {ENTRY(OP_BOOL, and_bool)}},
-    [OP_OR] = {true, {ENTRY(OP_BOOL, or_bool)}},
-    [OP_XOR] = {true, {ENTRY(OP_BOOL, xor_bool)}},
-    [OP_BITWISE_AND] = {true, {ROW_SIGNED(bitwise_and), ROW_UNSIGNED(bitwise_and)}},
-    [OP_BITWISE_OR] = {true, {ROW_SIGNED(bitwise_or), ROW_UNSIGNED(bitwise_or)}},
-    [OP_BITWISE_XOR] = {true, {ROW_SIGNED(bitwise_xor), ROW_UNSIGNED(bitwise_xor)}},
-    [OP_EQUAL] = {false, {ROW_NUMBERS(equal), ENTRY(OP_BOOL, equal_bool), ENTRY(OP_STRING, equal_string)}},
-    [OP_LESS] = {true, {ROW_NUMBERS(less)}},
-    [OP_GREATER] = {true, {ROW_NUMBERS(greater)}},
-    [OP_LESS_OR_EQUAL] = {false, {ROW_NUMBERS(less_or_equal)}},
-    [OP_GREATER_OR_EQUAL] = {false, {ROW_NUMBERS(greater_or_equal)}},
+    ROW(ADD, true, {ROW_NUMBERS(add)}),
+    ROW(SUB, true, {ROW_NUMBERS(subtract)}),
+    ROW(MUL, true, {ROW_NUMBERS(multiply)}),
+    ROW(DIV, false, {ROW_REAL(divide), ROW_DIVIDED(divide), ROW_UNSIGNED(divide)}),
+    ROW(POW, false, {ROW_REAL(power), ENTRY(OP_INT32, power_int32), ENTRY(OP_INT64, power_int64)}),
+    ROW(MIN, true, {ROW_NUMBERS(minimum)}),
+    ROW(MAX, true, {ROW_NUMBERS(maximum)}),
+    ROW(MOD, false, {ROW_REAL(remainder), ROW_DIVIDED(modulo), ROW_UNSIGNED(modulo)}),
+    ROW(PRELU, true,
+        {ROW_REAL(prelu), ENTRY(OP_INT32, prelu_int32), ENTRY(OP_INT64, prelu_int64),
+         ENTRY(OP_UINT32, prelu_uint32), ENTRY(OP_UINT64, prelu_uint64)}),
+    ROW(AND, true, {ENTRY(OP_BOOL, and_bool)}),
+    ROW(OR, true, {ENTRY(OP_BOOL, or_bool)}),
+    ROW(XOR, true, {ENTRY(OP_BOOL, xor_bool)}),
+    ROW(BITWISE_AND, true, {ROW_SIGNED(bitwise_and), ROW_UNSIGNED(bitwise_and)}),
+    ROW(BITWISE_OR, true, {ROW_SIGNED(bitwise_or), ROW_UNSIGNED(bitwise_or)}),
+    ROW(BITWISE_XOR, true, {ROW_SIGNED(bitwise_xor), ROW_UNSIGNED(bitwise_xor)}),
+    ROW(EQUAL, false, {ROW_NUMBERS(equal), ENTRY(OP_BOOL, equal_bool), ENTRY(OP_STRING, equal_string)}),
+    ROW(LESS, true, {ROW_NUMBERS(less)}),
+    ROW(GREATER, true, {ROW_NUMBERS(greater)}),
+    ROW(LESS_OR_EQUAL, false, {ROW_NUMBERS(less_or_equal)}),
+    ROW(GREATER_OR_EQUAL, false, {ROW_NUMBERS(greater_or_equal)}),
 };
 
 /* Mod of integers with fmod = 1; that of unsigned ones is the same either way. */

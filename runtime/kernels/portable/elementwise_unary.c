@@ -4,6 +4,7 @@
  * Integers wrap around (Abs and Neg of the smallest number give it back). Relu and Clip pass a NaN on. Erf of
  * integers is computed in double and truncated. Half precision is computed in float, a block at a time.
  */
+#include "ir/operators/chosen.h"
 #include "runtime/kernels/portable/elementwise_unary.h"
 #include "runtime/kernels/portable/pieces.h"
 #include "runtime/kernels/portable/vector_angles.h"
@@ -204,50 +205,52 @@ typedef struct unary_row {
     rt_unary_function *functions[OP_DTYPE_COUNT];
 } unary_row;
 
+/* A build that leaves out an operator has none of its functions. */
+#define ROW(code, ...) [OP_##code] = {OP_CHOSEN_ROW(code, __VA_ARGS__)}
 static const unary_row rows[OP_CODE_COUNT] = {
-    [OP_ABS] = {true, 0.0f, 0.0f, {ROW_REAL(abs), ROW_SIGNED(abs), ROW_UNSIGNED(abs)}},
-    [OP_CEIL] = {true, 0.0f, 0.0f, {ROW_REAL(ceil)}},
-    [OP_CLIP] = {false, 0.0f, 0.0f, {ROW_REAL(clip), ROW_SIGNED(clip), ROW_UNSIGNED(clip)}},
-    [OP_ERF] = {true, 0.0f, 0.0f, {ROW_REAL(erf), ROW_SIGNED(erf), ROW_UNSIGNED(erf)}},
-    [OP_EXP] = {false, 0.0f, 0.0f, {ROW_REAL(exp)}},
-    [OP_FLOOR] = {true, 0.0f, 0.0f, {ROW_REAL(floor)}},
-    [OP_LOG] = {false, 0.0f, 0.0f, {ROW_REAL(log)}},
-    [OP_NEG] = {true, 0.0f, 0.0f, {ROW_REAL(negate), ROW_SIGNED(negate)}},
-    [OP_NOT] = {false, 0.0f, 0.0f, {[OP_BOOL] = not_bool}},
-    [OP_RECIPROCAL] = {false, 0.0f, 0.0f, {ROW_REAL(reciprocal)}},
-    [OP_RELU] = {true, 0.0f, 0.0f, {ROW_REAL(relu), ROW_SIGNED(relu)}},
-    [OP_LEAKY_RELU] = {true, 0.01f, 0.0f, {ROW_REAL(leaky_relu)}},
-    [OP_SIGMOID] = {false, 0.0f, 0.0f, {ROW_REAL(sigmoid)}},
-    [OP_SQRT] = {true, 0.0f, 0.0f, {ROW_REAL(sqrt)}},
-    [OP_TANH] = {true, 0.0f, 0.0f, {ROW_REAL(tanh)}},
-    [OP_ACOS] = {false, 0.0f, 0.0f, {ROW_REAL(acos)}},
-    [OP_ACOSH] = {false, 0.0f, 0.0f, {ROW_REAL(acosh)}},
-    [OP_ASIN] = {true, 0.0f, 0.0f, {ROW_REAL(asin)}},
-    [OP_ASINH] = {true, 0.0f, 0.0f, {ROW_REAL(asinh)}},
-    [OP_ATAN] = {true, 0.0f, 0.0f, {ROW_REAL(atan)}},
-    [OP_ATANH] = {true, 0.0f, 0.0f, {ROW_REAL(atanh)}},
-    [OP_CELU] = {true, 1.0f, 0.0f, {ROW_REAL(celu)}},
-    [OP_COS] = {false, 0.0f, 0.0f, {ROW_REAL(cos)}},
-    [OP_COSH] = {false, 0.0f, 0.0f, {ROW_REAL(cosh)}},
-    [OP_ELU] = {true, 1.0f, 0.0f, {ROW_REAL(elu)}},
-    [OP_HARD_SIGMOID] = {false, 0.2f, 0.5f, {ROW_REAL(hard_sigmoid)}},
-    [OP_HARD_SWISH] = {true, 0.0f, 0.0f, {ROW_REAL(hard_swish)}},
-    [OP_ROUND] = {true, 0.0f, 0.0f, {ROW_REAL(round)}},
-    [OP_SELU] = {true, 1.67326319217681884765625f, 1.05070102214813232421875f, {ROW_REAL(selu)}},
-    [OP_SIGN] = {true, 0.0f, 0.0f, {ROW_REAL(sign), ROW_SIGNED(sign), ROW_UNSIGNED(sign)}},
-    [OP_SIN] = {true, 0.0f, 0.0f, {ROW_REAL(sin)}},
-    [OP_SINH] = {true, 0.0f, 0.0f, {ROW_REAL(sinh)}},
-    [OP_SOFTPLUS] = {false, 0.0f, 0.0f, {ROW_REAL(softplus)}},
-    [OP_SOFTSIGN] = {true, 0.0f, 0.0f, {ROW_REAL(softsign)}},
-    [OP_TAN] = {true, 0.0f, 0.0f, {ROW_REAL(tan)}},
-    [OP_THRESHOLDED_RELU] = {true, 1.0f, 0.0f, {ROW_REAL(thresholded_relu)}},
-    [OP_GELU] = {true, 0.0f, 0.0f, {ROW_REAL(gelu)}},
-    [OP_MISH] = {true, 0.0f, 0.0f, {ROW_REAL(mish)}},
-    [OP_SWISH] = {true, 1.0f, 0.0f, {ROW_REAL(swish)}},
-    [OP_BITWISE_NOT] = {false, 0.0f, 0.0f, {ROW_SIGNED(bitwise_not), ROW_UNSIGNED(bitwise_not)}},
+    ROW(ABS, true, 0.0f, 0.0f, {ROW_REAL(abs), ROW_SIGNED(abs), ROW_UNSIGNED(abs)}),
+    ROW(CEIL, true, 0.0f, 0.0f, {ROW_REAL(ceil)}),
+    ROW(CLIP, false, 0.0f, 0.0f, {ROW_REAL(clip), ROW_SIGNED(clip), ROW_UNSIGNED(clip)}),
+    ROW(ERF, true, 0.0f, 0.0f, {ROW_REAL(erf), ROW_SIGNED(erf), ROW_UNSIGNED(erf)}),
+    ROW(EXP, false, 0.0f, 0.0f, {ROW_REAL(exp)}),
+    ROW(FLOOR, true, 0.0f, 0.0f, {ROW_REAL(floor)}),
+    ROW(LOG, false, 0.0f, 0.0f, {ROW_REAL(log)}),
+    ROW(NEG, true, 0.0f, 0.0f, {ROW_REAL(negate), ROW_SIGNED(negate)}),
+    ROW(NOT, false, 0.0f, 0.0f, {[OP_BOOL] = not_bool}),
+    ROW(RECIPROCAL, false, 0.0f, 0.0f, {ROW_REAL(reciprocal)}),
+    ROW(RELU, true, 0.0f, 0.0f, {ROW_REAL(relu), ROW_SIGNED(relu)}),
+    ROW(LEAKY_RELU, true, 0.01f, 0.0f, {ROW_REAL(leaky_relu)}),
+    ROW(SIGMOID, false, 0.0f, 0.0f, {ROW_REAL(sigmoid)}),
+    ROW(SQRT, true, 0.0f, 0.0f, {ROW_REAL(sqrt)}),
+    ROW(TANH, true, 0.0f, 0.0f, {ROW_REAL(tanh)}),
+    ROW(ACOS, false, 0.0f, 0.0f, {ROW_REAL(acos)}),
+    ROW(ACOSH, false, 0.0f, 0.0f, {ROW_REAL(acosh)}),
+    ROW(ASIN, true, 0.0f, 0.0f, {ROW_REAL(asin)}),
+    ROW(ASINH, true, 0.0f, 0.0f, {ROW_REAL(asinh)}),
+    ROW(ATAN, true, 0.0f, 0.0f, {ROW_REAL(atan)}),
+    ROW(ATANH, true, 0.0f, 0.0f, {ROW_REAL(atanh)}),
+    ROW(CELU, true, 1.0f, 0.0f, {ROW_REAL(celu)}),
+    ROW(COS, false, 0.0f, 0.0f, {ROW_REAL(cos)}),
+    ROW(COSH, false, 0.0f, 0.0f, {ROW_REAL(cosh)}),
+    ROW(ELU, true, 1.0f, 0.0f, {ROW_REAL(elu)}),
+    ROW(HARD_SIGMOID, false, 0.2f, 0.5f, {ROW_REAL(hard_sigmoid)}),
+    ROW(HARD_SWISH, true, 0.0f, 0.0f, {ROW_REAL(hard_swish)}),
+    ROW(ROUND, true, 0.0f, 0.0f, {ROW_REAL(round)}),
+    ROW(SELU, true, 1.67326319217681884765625f, 1.05070102214813232421875f, {ROW_REAL(selu)}),
+    ROW(SIGN, true, 0.0f, 0.0f, {ROW_REAL(sign), ROW_SIGNED(sign), ROW_UNSIGNED(sign)}),
+    ROW(SIN, true, 0.0f, 0.0f, {ROW_REAL(sin)}),
+    ROW(SINH, true, 0.0f, 0.0f, {ROW_REAL(sinh)}),
+    ROW(SOFTPLUS, false, 0.0f, 0.0f, {ROW_REAL(softplus)}),
+    ROW(SOFTSIGN, true, 0.0f, 0.0f, {ROW_REAL(softsign)}),
+    ROW(TAN, true, 0.0f, 0.0f, {ROW_REAL(tan)}),
+    ROW(THRESHOLDED_RELU, true, 1.0f, 0.0f, {ROW_REAL(thresholded_relu)}),
+    ROW(GELU, true, 0.0f, 0.0f, {ROW_REAL(gelu)}),
+    ROW(MISH, true, 0.0f, 0.0f, {ROW_REAL(mish)}),
+    ROW(SWISH, true, 1.0f, 0.0f, {ROW_REAL(swish)}),
+    ROW(BITWISE_NOT, false, 0.0f, 0.0f, {ROW_SIGNED(bitwise_not), ROW_UNSIGNED(bitwise_not)}),
 };
 
-static const unary_row gelu_by_tanh = {true, 0.0f, 0.0f, {ROW_REAL(gelu_tanh)}};
+static const unary_row gelu_by_tanh = {OP_CHOSEN_ROW(GELU, true, 0.0f, 0.0f, {ROW_REAL(gelu_tanh)})};
 
 static rt_unary_function *find(const op_call *call, const rt_environment *environment) {
     const op_dtype dtype = call->inputs[0].type.dtype;
