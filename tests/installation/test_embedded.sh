@@ -16,7 +16,8 @@ mkdir -p "$folder"
 plans=(convolution_recurrence attention_decoding)
 "$build/ouro-models" "$folder" "${plans[@]}"
 for model in "${plans[@]}"; do
-    "$build/ouro" compile "$folder/$model.onnx" --portable -q -o "$folder/$model.plan"
+    cp "$folder/$model.onnx" "$folder/$model;.onnx" # what a plan tells of its model may have semicolons, which separate CMake's lists
+    "$build/ouro" compile "$folder/$model;.onnx" --portable -q -o "$folder/$model.plan"
     "$build/ouro" inspect --json "$folder/$model.plan" >"$folder/$model.json"
 done
 
