@@ -147,34 +147,36 @@ static bool is_released(const rt_step *step, uint32_t id) {
     return false;
 }
 
-/* Step n reads for the last time what lies in the root, and reads it only where it may be overwritten. */
+/* Step n reads for the last time what lies in the root, and reads it only where it may write this output over it. */
 static bool dies_here(const rt_shape_survey *s, uint32_t root, const plan_node *node, const op_call *call,
-                      uint64_t n) {
+                      uint32_t output, uint64_t n) {
     const rt_step *step = s->session->code.steps[n];
     for (uint32_t id = root; id != PLAN_ABSENT; id = s->values[id].next)
         if (s->values[id].last >= n && !is_released(step, id)) return false;
     for (uint32_t i = 0; i < call->input_count; i++) {
         const uint32_t id = s->of->tensor_ids[node->inputs + i];
         if (id == PLAN_ABSENT || s->values[id].root != root) continue;
-        if (i >= 32 || !(op_schema_of(call->code)->in_place & OP_IN_PLACE(i)) || s->values[id].overwritten ||
-            !op_same_form(&call->inputs[i].type, &call->outputs[0].type))
+        if (!op_may_write_over(op_schema_of(call->code), output, i) || s->values[id].overwritten ||
+            !op_same_form(&call->inputs[i].type, &call->outputs[output].type))
             return false;
     }
     return true;
 }
 
 /* The residual of a convolution comes last, and saves a copy as well. */
-static void write_over(rt_shape_survey *s, const plan_node *node, const op_call *call, uint64_t n) {
-    const uint32_t to = node->output_count ? s->of->tensor_ids[node->outputs] : PLAN_ABSENT;
+static void write_over(rt_shape_survey *s, const plan_node *node, const op_call *call, uint32_t output,
+                       uint64_t n) {
+    const uint32_t to = s->of->tensor_ids[node->outputs + output];
     size_t bytes, made;
     if (to == PLAN_ABSENT || !op_schema_of(call->code)->in_place || !s->session->code.steps[n] ||
-        call->outputs[0].type.dtype == OP_STRING || !rt_shape_may_be_placed(s, to, &made))
+        call->outputs[output].type.dtype == OP_STRING || !rt_shape_may_be_placed(s, to, &made))
         return;
     for (uint32_t i = call->input_count; i-- > 0;) {
         const uint32_t id = s->of->tensor_ids[node->inputs + i];
         if (id == PLAN_ABSENT) continue;
         const uint32_t root = s->values[id].root;
-        if (!rt_shape_may_be_placed(s, root, &bytes) || bytes != made || !dies_here(s, root, node, call, n))
+        if (!rt_shape_may_be_placed(s, root, &bytes) || bytes != made ||
+            !dies_here(s, root, node, call, output, n))
             continue;
         for (uint32_t member = root; member != PLAN_ABSENT; member = s->values[member].next)
             s->values[member].overwritten = true;
@@ -200,8 +202,9 @@ bool rt_shape_survey_graph(rt_shape_survey *s) {
             uint32_t id = of->tensor_ids[node->outputs + i];
             if (id != PLAN_ABSENT) s->values[id].first = n;
         }
-        if (plain && !rt_views_may_share(call.code)) write_over(s, node, &call, n);
-        else if (plain && !share(s, node, &call)) return false;
+        const bool shares = plain && rt_views_may_share(call.code);
+        if (shares && !share(s, node, &call)) return false;
+        for (uint32_t i = 0; plain && !shares && i < call.output_count; i++) write_over(s, node, &call, i, n);
         for (uint32_t i = 0; step && i < step->release_count; i++) s->values[step->released[i]].last = n;
     }
     return true;

@@ -249,8 +249,11 @@ enum op_flags {
     OP_FLAG_LISTS = 32    /* takes or gives sequences or optionals: no kernel, the executor does it */
 };
 
-/* Bits of op_schema.in_place: output 0 may be written over input i (same bytes, element by element). */
+/* Bits of op_schema.in_place: output 0 may be written over input i (same bytes, element by element). i is below 24. */
 #define OP_IN_PLACE(i) (1u << (i))
+/* The same for states, which an operator takes and gives anew: output 1 may be written over input i, output 2 over the next one, and so on.
+ * i is 1 or more. */
+#define OP_STATES_IN_PLACE(i) ((unsigned)(i) << 24)
 
 typedef base_status op_infer_function(op_call *call, base_report *report);
 
@@ -280,13 +283,15 @@ typedef struct op_schema {
     int input_minimum, input_maximum, output_minimum, output_maximum; /* -1: any number */
     const char *attributes; /* "name:kind name:kind ..."; kinds: i f s t I F S p(type); see ops.def */
     op_infer_function *infer;
-    unsigned in_place;
+    unsigned in_place; /* see op_may_write_over */
     op_view view;
     unsigned flags;
     op_family family;
 } op_schema;
 
 const op_schema *op_schema_of(op_code code);                     /* never NULL for a valid code */
+/* The operator may write this output over this input. */
+bool op_may_write_over(const op_schema *schema, uint64_t output, uint64_t input);
 bool op_takes_attribute(op_code code, const char *name);         /* one of its row in ops.def */
 op_code op_code_from_name(const char *domain, const char *name); /* OP_CODE_NONE when there is none */
 

@@ -23,6 +23,12 @@ const op_schema *op_schema_of(op_code code) {
     return (unsigned)code < OP_CODE_COUNT ? &rows[code] : &rows[OP_CODE_NONE];
 }
 
+bool op_may_write_over(const op_schema *schema, uint64_t output, uint64_t input) {
+    const uint64_t states = schema->in_place >> 24;
+    if (output == 0) return input < 24 && schema->in_place & OP_IN_PLACE(input);
+    return states && input == states + output - 1;
+}
+
 bool op_takes_attribute(op_code code, const char *name) {
     const size_t length = strlen(name);
     const char *const all = op_schema_of(code)->attributes;

@@ -198,10 +198,10 @@ static double written_over(const band_search *s, size_t n) {
     const step *own = &s->steps[n];
     if (own->joins) return own->bytes;
     if (!own->in_place) return 0;
-    const unsigned mask = op_schema_of(own->node->code)->in_place;
+    const op_schema *schema = op_schema_of(own->node->code);
     for (uint32_t i = 0; i < own->node->input_count; i++) {
         const ir_value *input = ir_input(own->node, i);
-        if (!(mask & OP_IN_PLACE(i)) || !input || input->kind != IR_RESULT_OF_NODE) continue;
+        if (!op_may_write_over(schema, 0, i) || !input || input->kind != IR_RESULT_OF_NODE) continue;
         for (size_t m = n; m-- > 0;) {
             if (s->steps[m].node != input->node) continue;
             if (s->steps[m].last_reader == (int32_t)n && bytes_of(input) >= own->bytes) return own->bytes;
@@ -431,7 +431,7 @@ static double run_fast(band_search *s, step *own, int64_t rows, iteration *it) {
 
 static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
     step *own = &s->steps[n];
-    const unsigned mask = op_schema_of(own->node->code)->in_place;
+    const op_schema *schema = op_schema_of(own->node->code);
     const band_rows made = {own->first, own->end};
     double parts = 0, over = 0;
     const double bytes = made_bytes(own);
@@ -456,7 +456,7 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
             part > 0 || (s->steps[r->maker].last_inside == (int32_t)n && !s->steps[r->maker].exported &&
                          s->steps[r->maker].window_bytes == 0 && s->steps[r->maker].kept_bytes == 0);
         const double there = part > 0 ? part : made_bytes(&s->steps[r->maker < 0 ? (int32_t)n : r->maker]);
-        if ((mask & OP_IN_PLACE(r->input)) && dies && there >= bytes) over = bytes;
+        if (op_may_write_over(schema, 0, r->input) && dies && there >= bytes) over = bytes;
         if (own->joins && dies) over += there < bytes - over ? there : bytes - over;
     }
     double scratch = own->estimate.scratch * (double)(made.end - made.first) / (double)own->rows;

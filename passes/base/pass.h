@@ -194,8 +194,8 @@ ir_value *pass_copy(ir_graph *graph, ir_node *before, ir_value *value, const ir_
 
 /* ---- in place (in_place.c) ----------------------------------------------------------------------------- */
 
-/* The operator of this node may write output 0 over this input, as far as operator and types say; when the input dies, and
+/* The operator of this node may write this output over this input, as far as operator and types say; when the input dies, and
  * who else shares its bytes, is another question. */
-bool pass_may_write_over(const ir_node *node, uint32_t input);
+bool pass_may_write_over(const ir_node *node, uint32_t output, uint32_t input);
 
 #endif

@@ -20,10 +20,13 @@ static bool makes_in(const pass_memory *memory, const ir_node *node, pass_storag
 
 /* The node makes its output, all of storage `made`, over this input, element by element. */
 static bool makes_over(const loop_info *info, const ir_node *node, uint32_t input, pass_storage_id made) {
-    const ir_value *from = ir_input(node, input), *to = node->output_count ? node->outputs[0] : NULL;
-    return to && from && lies_in(info->memory, to, made) &&
+    const ir_value *from = ir_input(node, input);
+    uint32_t output = 0;
+    while (output < node->output_count && !lies_in(info->memory, node->outputs[output], made)) output++;
+    const ir_value *to = output < node->output_count ? node->outputs[output] : NULL;
+    return to && from &&
            (node->code == OP_COPY ? op_same_form(&from->type, &to->type)
-                                  : pass_may_write_over(node, input)) &&
+                                  : pass_may_write_over(node, output, input)) &&
            info->memory->executions[node->id.index] == PASS_RUN && loop_fills(info->memory, to) &&
            !pass_memory_location(info->memory, from).offset && loop_bytes_of(from) == loop_bytes_of(to);
 }

@@ -125,9 +125,9 @@ static bool may_be_in_place(const chain *c, uint32_t index) {
     const ir_value *made = origin_of(ir_loop_carry(c->loop, index).replacement, c->loop->body);
     if (!made->node || made->graph != c->loop->body) return true; /* from outside: nothing is kept in turn */
     if (made->node->code == OP_COPY) return true;                 /* the chain was cut here */
-    unsigned allowed = op_schema_of(made->node->code)->in_place;
-    for (uint32_t i = 0; i < made->node->input_count && i < 32; i++) {
-        if ((allowed & OP_IN_PLACE(i)) && ir_input(made->node, i) == ir_loop_carry(c->loop, index).parameter)
+    for (uint32_t i = 0; i < made->node->input_count; i++) {
+        if (op_may_write_over(op_schema_of(made->node->code), made->index, i) &&
+            ir_input(made->node, i) == ir_loop_carry(c->loop, index).parameter)
             return true;
     }
     return false;

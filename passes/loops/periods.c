@@ -235,29 +235,32 @@ static void join_classes(loop_info *info, uint32_t of, uint32_t over, int64_t di
     info->members[to].next = next;
 }
 
-/* In the node's step the value is read by it alone, where it may write over what it reads. */
+/* In the step of the node that makes `user`, the value is read by this node alone, where it may write over what it reads. */
 static bool reads_in_place(const loop_info *info, const ir_value *value, void *user) {
-    const ir_node *node = user;
+    const ir_value *made = user;
     for (const ir_use *use = value->uses; use; use = use->next) {
-        if (loop_use_step(info, use) != info->numbers[node->id.index]) continue;
-        if (use->node != node || !pass_may_write_over(node, use->index)) return false;
+        if (loop_use_step(info, use) != info->numbers[made->node->id.index]) continue;
+        if (use->node != made->node || !pass_may_write_over(made->node, made->index, use->index))
+            return false;
     }
     return true;
 }
 
-/* The node reads the parameter's bytes exactly, as this input, and nothing else reads them in its step; but what an inner
- * loop leaves may be these very bytes. */
-static bool reads_only(const loop_info *info, const ir_node *node, uint32_t input, pass_storage_id storage) {
+/* The node that makes the value reads the parameter's bytes exactly, as this input, and nothing else reads them in its step; but what
+ * an inner loop leaves may be these very bytes. */
+static bool reads_only(const loop_info *info, const ir_value *made, uint32_t input, pass_storage_id storage) {
+    const ir_node *node = made->node;
     for (ir_value_id v = pass_memory_storage(info->memory, storage)->values; v.index;
          v = info->memory->siblings[v.index]) {
         const ir_value *value = info->module->values[v.index];
         for (const ir_use *use = value ? value->uses : NULL; use; use = use->next) {
             if (loop_use_step(info, use) != info->numbers[node->id.index]) continue;
-            if (use->node != node || value != ir_input(node, input) || !pass_may_write_over(node, use->index))
+            if (use->node != node || value != ir_input(node, input) ||
+                !pass_may_write_over(node, made->index, use->index))
                 return false;
         }
     }
-    return loop_visit_left(info, info->loop.body, storage, reads_in_place, (void *)(uintptr_t)node);
+    return loop_visit_left(info, info->loop.body, storage, reads_in_place, (void *)(uintptr_t)made);
 }
 
 /* Another parameter holds the same instance, and the node reads it. */
@@ -297,11 +300,12 @@ static bool join_on_trial(loop_info *info, uint32_t of, const ir_node *node, uin
     return false;
 }
 
-/* Tries to make the storage of `m` over input `input` of the node that begins it. */
-static bool try_in_place(loop_info *info, uint32_t of, const ir_node *node, uint32_t input) {
+/* Tries to make the storage of member `of`, which begins with `made`, over input `input` of the node that makes it. */
+static bool try_in_place(loop_info *info, uint32_t of, const ir_value *made, uint32_t input) {
     loop_member *m = &info->members[of];
-    const ir_value *read = ir_input(node, input), *made = node->outputs[0];
-    if (!read || !made || read->graph != info->loop.body) return false;
+    const ir_node *node = made->node;
+    const ir_value *read = ir_input(node, input);
+    if (!read || read->graph != info->loop.body) return false;
     pass_location from = pass_memory_location(info->memory, read),
                   to = pass_memory_location(info->memory, made);
     if (to.storage.index != m->storage || to.offset || from.offset) return false;
@@ -318,7 +322,7 @@ static bool try_in_place(loop_info *info, uint32_t of, const ir_node *node, uint
         if (c->origin.offset || pass_memory_storage(info->memory, c->origin.storage)->bytes != bytes)
             return false;
         if (old->last != (int64_t)c->distance * info->half + m->first ||
-            !reads_only(info, node, input, from.storage) || reads_congruent(info, node, i)) {
+            !reads_only(info, made, input, from.storage) || reads_congruent(info, node, i)) {
             return false;
         }
         return join_on_trial(info, of, node, i);
@@ -326,15 +330,15 @@ static bool try_in_place(loop_info *info, uint32_t of, const ir_node *node, uint
     return false;
 }
 
-/* In a step of the body, nothing outside of this node's branches reads the parameter, nor what inner loops left of it. */
-static bool only_branches_read(const loop_info *info, const ir_node *branch, pass_storage_id storage) {
+/* In the step of the branch node that makes `made`, nothing outside of its branches reads the parameter, nor what inner loops left of it. */
+static bool only_branches_read(const loop_info *info, const ir_value *made, pass_storage_id storage) {
     for (ir_value_id v = pass_memory_storage(info->memory, storage)->values; v.index;
          v = info->memory->siblings[v.index]) {
         const ir_value *value = info->module->values[v.index];
         for (const ir_use *use = value ? value->uses : NULL; use; use = use->next)
-            if (use->node == branch) return false;
+            if (use->node == made->node) return false;
     }
-    return loop_visit_left(info, info->loop.body, storage, reads_in_place, (void *)(uintptr_t)branch);
+    return loop_visit_left(info, info->loop.body, storage, reads_in_place, (void *)(uintptr_t)made);
 }
 
 /* Tries to make an output of a branch node over a parameter that dies there. */
@@ -358,12 +362,24 @@ static bool try_branches(loop_info *info, const ir_node *branch, const ir_value 
         if (congruent || from.offset ||
             pass_memory_storage(info->memory, c->origin.storage)->bytes != bytes ||
             old->last != (int64_t)c->distance * info->half + m->first ||
-            !only_branches_read(info, branch, from.storage) ||
+            !only_branches_read(info, made, from.storage) ||
             !loop_branches_in_place(info, branch, to.storage, from.storage))
             continue;
         if (join_on_trial(info, of, branch, i)) return true;
     }
     return false;
+}
+
+/* Makes the value over a parameter that its node reads, where it may. */
+static void make_over_parameter(loop_info *info, const ir_value *made) {
+    const ir_node *node = made->node;
+    uint32_t of = loop_member_of(info, pass_memory_location(info->memory, made).storage);
+    if (of == LOOP_NONE || info->members[of].in_place ||
+        info->members[of].first != 2 * info->numbers[node->id.index])
+        return;
+    for (uint32_t i = node->input_count; i-- > 0;) {
+        if (pass_may_write_over(node, made->index, i) && try_in_place(info, of, made, i)) return;
+    }
 }
 
 /* Over all iterations: what is made over a parameter. (choose_in_place.c decides within one iteration.) */
@@ -372,15 +388,9 @@ static void make_over_parameters(loop_info *info) {
         const ir_node *node = *at;
         for (uint32_t i = 0; node->code == OP_IF && i < node->output_count; i++)
             if (node->outputs[i]) (void)try_branches(info, node, node->outputs[i]);
-        if (node->output_count == 0 || !node->outputs[0]) continue;
         if (info->memory->executions[node->id.index] != PASS_RUN) continue;
-        uint32_t of = loop_member_of(info, pass_memory_location(info->memory, node->outputs[0]).storage);
-        if (of == LOOP_NONE || info->members[of].in_place ||
-            info->members[of].first != 2 * info->numbers[node->id.index])
-            continue;
-        for (uint32_t i = node->input_count; i-- > 0;) {
-            if (pass_may_write_over(node, i) && try_in_place(info, of, node, i)) break;
-        }
+        for (uint32_t k = 0; k < node->output_count; k++)
+            if (node->outputs[k]) make_over_parameter(info, node->outputs[k]);
     }
 }
 

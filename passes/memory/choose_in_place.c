@@ -4,8 +4,8 @@
  *     %y = Relu(%x)      nobody reads %x later: %y becomes the bytes of %x
  *     %y = Conv(%x, %w, _, %r)      the residual %r is added to in place
  *
- * Allowed for input i and output 0 where the operator's row says so (for a Loop: carried value and output of
- * the same number), both have the same shape, layout and element size, the input is no parameter of main,
+ * Allowed for input i and output 0, or a state and what it becomes, where the operator's row says so (for a Loop: carried value and
+ * output of the same number), both have the same shape, layout and element size, the input is no parameter of main,
  * constant or value of another graph, and all values that share bytes with it are dead once the node has run.
  * In a loop's body no result may come to lie in the place of a carried parameter, but for its own
  * replacement: the results are handed on one after another, and the parameter's place is written when it is
@@ -53,14 +53,13 @@ static bool is_carried(const ir_value *value) {
     return value->kind == IR_PARAMETER && value->graph->owner && value->graph->owner->code == OP_LOOP;
 }
 
-/* `node` reads the value only where it may be overwritten, and no sub-graph of it does. */
-static bool reads_in_place(const chooser *c, const ir_value *value, const ir_node *node, bool exact) {
+/* The node that makes `made` reads the value only where it may make this over it, and no sub-graph of it does. */
+static bool reads_in_place(const chooser *c, const ir_value *value, const ir_value *made, bool exact) {
+    const ir_node *node = made->node;
     int64_t now = c->numbers[node->id.index];
-    unsigned allowed = op_schema_of(node->code)->in_place;
     for (const ir_use *use = value->uses; use; use = use->next) {
         if (use->node == node) {
-            if (!exact) return false;
-            if (use->index >= 32 || !(allowed & OP_IN_PLACE(use->index))) return false;
+            if (!exact || !op_may_write_over(op_schema_of(node->code), made->index, use->index)) return false;
         } else if (use->node && pass_step_in(value->graph, use->node, c->numbers) == now) {
             return false;
         } else if (!use->node && use->graph != node->graph) {
@@ -70,9 +69,10 @@ static bool reads_in_place(const chooser *c, const ir_value *value, const ir_nod
     return true;
 }
 
-/* No value shares bytes with `input` that is still wanted after `node`, but for input itself as this very
+/* No value shares bytes with `input` that is still wanted after the node that makes `made`, but for input itself as this very
  * input. */
-static bool dies_here(const chooser *c, const ir_value *input, const ir_node *node) {
+static bool dies_here(const chooser *c, const ir_value *input, const ir_value *made) {
+    const ir_node *node = made->node;
     pass_location at = pass_memory_location(c->memory, input);
     int64_t now = c->numbers[node->id.index];
     size_t bytes, other_bytes;
@@ -102,7 +102,7 @@ static bool dies_here(const chooser *c, const ir_value *input, const ir_node *no
                         at.offset < place.offset + other_bytes;
         bool exact = place.offset == at.offset && other_bytes == bytes;
         if (overlaps && (last > now || (other->node && c->numbers[other->node->id.index] >= now) ||
-                         !reads_in_place(c, other, node, exact))) {
+                         !reads_in_place(c, other, made, exact))) {
             return false;
         }
         link = next;
@@ -189,7 +189,7 @@ static void forget_left(const chooser *c, const ir_graph *graph) {
     }
 }
 
-/* ---- one node -------------------------------------------------------------------------------------------- */
+/* ---- one output ------------------------------------------------------------------------------------------ */
 
 /* What a body or a branch hands on should be made where it is wanted: not as a part of something larger, from which it would be
  * copied. */
@@ -200,9 +200,9 @@ static bool leaves_graph(const ir_value *value) {
     return false;
 }
 
-static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value *input,
-                          const ir_value *output) {
-    if (!input || !output || input->graph != node->graph || input->kind == IR_CONSTANT) return false;
+static bool may_overwrite(const chooser *c, const ir_value *input, const ir_value *output) {
+    const ir_node *node = output->node;
+    if (!input || input->graph != node->graph || input->kind == IR_CONSTANT) return false;
     if (input->type.dtype == OP_NONE || input->type.kind != OP_KIND_TENSOR || is_left_by_loop(input) ||
         is_chosen_by_branch(input))
         return false;
@@ -220,7 +220,7 @@ static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value 
     bool input_free = place->space == MEMORY_ARENA && place->graph == node->graph && place->bytes == bytes &&
                       (target->bytes == bytes || target->space == MEMORY_OUTPUT);
     if (!output_free && !input_free) return false;
-    return dies_here(c, input, node) && c->left[from.storage.index] < c->numbers[node->id.index];
+    return dies_here(c, input, output) && c->left[from.storage.index] < c->numbers[node->id.index];
 }
 
 /* Joins storages here and in the lists of this pass. */
@@ -235,39 +235,39 @@ static void join(const chooser *c, pass_storage_id whole, pass_storage_id part, 
     c->heads[part.index].index = 0;
 }
 
-static void overwrite(const chooser *c, const ir_node *node, const ir_value *input, const ir_value *output) {
+static void overwrite(const chooser *c, const ir_value *input, const ir_value *output) {
     pass_location from = pass_memory_location(c->memory, input), to = pass_memory_location(c->memory, output);
     const pass_storage *target = pass_memory_storage(c->memory, to.storage);
     size_t bytes = 0;
     (void)op_type_bytes(&output->type, &bytes);
     bool output_free =
-        target->space == MEMORY_ARENA && target->graph == node->graph && target->bytes == bytes;
+        target->space == MEMORY_ARENA && target->graph == output->graph && target->bytes == bytes;
     if (output_free) join(c, from.storage, to.storage, from.offset);
     else join(c, to.storage, from.storage, to.offset);
 }
 
-/* The node may write its output over the very parameter that the output replaces. That is decided over all iterations, by
+/* The node may write the output over the very parameter that it replaces. That is decided over all iterations, by
  * analyse-loops, and not here: the loop is better served by it than by writing over any other input. */
-static bool is_left_to_loop(const ir_node *node) {
-    const ir_value *output = node->outputs[0];
-    for (const ir_use *use = output ? output->uses : NULL; use; use = use->next) {
+static bool is_left_to_loop(const ir_value *output) {
+    const ir_node *node = output->node;
+    for (const ir_use *use = output->uses; use; use = use->next) {
         for (uint32_t i = 0; !use->node && use->graph == node->graph && i < node->input_count; i++) {
             const ir_value *input = ir_input(node, i);
-            if (pass_may_write_over(node, i) && is_carried(input) && input->graph == node->graph &&
-                input->index == use->index + 1)
+            if (pass_may_write_over(node, output->index, i) && is_carried(input) &&
+                input->graph == node->graph && input->index == use->index + 1)
                 return true;
         }
     }
     return false;
 }
 
-static void choose(const chooser *c, const ir_node *node) {
-    if (c->memory->executions[node->id.index] != PASS_RUN || node->output_count == 0) return;
-    if (is_left_to_loop(node)) return;
+static void choose(const chooser *c, const ir_value *output) {
+    const ir_node *node = output->node;
+    if (is_left_to_loop(output)) return;
     for (uint32_t i = node->input_count; i-- > 0;) {
-        if (!pass_may_write_over(node, i)) continue;
-        if (!may_overwrite(c, node, ir_input(node, i), node->outputs[0])) continue;
-        overwrite(c, node, ir_input(node, i), node->outputs[0]);
+        if (!pass_may_write_over(node, output->index, i) || !may_overwrite(c, ir_input(node, i), output))
+            continue;
+        overwrite(c, ir_input(node, i), output);
         return;
     }
 }
@@ -292,7 +292,11 @@ base_status pass_choose_in_place(pass_context *context) {
     memcpy(c.next, memory->siblings, memory->value_count * sizeof *c.next);
     for (size_t g = 0; g < graph_count; g++) {
         find_left(&c, graphs[g]);
-        for (ir_node **at = memory->order.nodes[graphs[g]->id.index]; *at; at++) choose(&c, *at);
+        for (ir_node **at = memory->order.nodes[graphs[g]->id.index]; *at; at++) {
+            const bool runs = memory->executions[(*at)->id.index] == PASS_RUN;
+            for (uint32_t i = 0; runs && i < (*at)->output_count; i++)
+                if ((*at)->outputs[i]) choose(&c, (*at)->outputs[i]);
+        }
         forget_left(&c, graphs[g]);
     }
     return BASE_OK;

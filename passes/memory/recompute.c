@@ -129,7 +129,7 @@ static int64_t written_over(const recomputer *r, const ir_node *node, int64_t st
     for (uint32_t i = 0; i < node->input_count; i++) {
         const ir_value *input = ir_input(node, i);
         const storage *read = input ? &r->storages[r->storage_of[input->id.index]] : NULL;
-        if (!read || !read->root || !(schema->in_place & OP_IN_PLACE(i))) continue;
+        if (!read || !read->root || !op_may_write_over(schema, 0, i)) continue;
         if (read->last == step && !read->fixed && read->bytes >= bytes) return bytes;
     }
     return 0;

@@ -100,7 +100,7 @@ static bool add_value(problem_maker *m, const ir_value *value, size_t touches_fr
     return true;
 }
 
-/* Where node may write output 0 over input i: both storages are of the same size and hold nothing else there.
+/* Where node may write this output over this input: both storages are of the same size and hold nothing else there.
  */
 static bool add_in_place(problem_maker *m, const ir_node *node, uint32_t input, uint32_t output) {
     const ir_value *from = ir_input(node, input),
@@ -143,9 +143,10 @@ static bool add_node(problem_maker *m, const ir_node *node, const ir_node **effe
         /* Only a loop of one carried value: a problem takes one choice a step. */
         return node->output_count != 1 || add_in_place(m, node, 2, 0);
     }
-    unsigned allowed = op_schema_of(node->code)->in_place;
-    for (uint32_t i = node->input_count; i-- > 0;) {
-        if (i < 32 && allowed & OP_IN_PLACE(i) && !add_in_place(m, node, i, 0)) return false;
+    const op_schema *schema = op_schema_of(node->code);
+    for (uint32_t output = 0; schema->in_place && output < node->output_count; output++) {
+        for (uint32_t i = node->input_count; i-- > 0;)
+            if (op_may_write_over(schema, output, i) && !add_in_place(m, node, i, output)) return false;
     }
     return true;
 }

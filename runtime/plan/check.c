@@ -44,9 +44,7 @@ static bool check_overlap(replay *r, const plan_node *node, uint64_t input, uint
     const bool same = r->spans[from].first == r->spans[to].first && r->spans[from].last == r->spans[to].last;
     const op_schema *row = op_schema_of(plan_node_code(r->of, node));
     const bool copies = row->code == OP_COPY; /* it is there already */
-    if (same && output == 0 && input < 32 && (copies || (row->in_place & OP_IN_PLACE(input))) &&
-        is_elementwise(r, from, to))
-        return true;
+    if (same && (copies || op_may_write_over(row, output, input)) && is_elementwise(r, from, to)) return true;
     char place[128];
     replay_place_text(r, r->spans[to].address, r->of->tensors[to].bytes, place, sizeof place);
     return replay_fail(r,

@@ -109,6 +109,19 @@ static const state_case cases[] = {
      {1},
      64,
      0},
+    {"a state that its operator makes anew beside its result",
+     HEAD
+     "constant %%one: int64[3] = {1, 4, 4} constant %%head: int64[4] = {1, 1, 4, 4} constant %%whole: "
+     "int64[2] = {4, 4}\n"
+     "graph main(%%h: " T ", %%x: " T
+     ") %s { %%k: float32[1,4,4] = Reshape(%%x, %%one) %%p: float32[1,1,4,4] = Reshape(%%h, %%head)\n"
+     " %%o: float32[1,4,4], %%n: float32[1,1,4,4] = LinearAttention(%%k, %%k, %%k, %%p) {kv_num_heads = 1, "
+     "q_num_heads = 1, update_rule = \"linear\"}\n"
+     " %%y: " T " = Reshape(%%n, %%whole) %%r: " T " = Reshape(%%o, %%whole) yield %%y, %%r } }",
+     1,
+     {1},
+     64,
+     0},
     {"two buffers in turn",
      HEAD "graph main(%%h: " T ", %%x: " T ") %s { %%y: " T " = MatMul(%%h, %%x) yield %%y } }",
      1,

@@ -204,9 +204,9 @@ void test_fill(op_tensor *tensor, test_random *random) {
     }
 }
 
-/* Runs the application with a portable kernel into fresh memory; over input `over` where that is not -1. */
-static base_status run_again(const op_call *call, int threads, bool hide, int over, base_arena *arena,
-                             op_tensor *outputs, base_report *report) {
+/* Runs the application with a portable kernel into fresh memory; output `made` over input `over` where that is not -1. */
+static base_status run_again(const op_call *call, int threads, bool hide, int over, uint32_t made,
+                             base_arena *arena, op_tensor *outputs, base_report *report) {
     rt_environment environment = {.threads = threads, .portable_only = true};
     op_tensor inputs[16], known[16];
     assert_true(call->input_count <= 16);
@@ -219,8 +219,8 @@ static base_status run_again(const op_call *call, int threads, bool hide, int ov
         outputs[i].data = aligned(arena, outputs[i].bytes);
     }
     if (over >= 0) {
-        if (outputs[0].bytes) memcpy(outputs[0].data, inputs[over].data, outputs[0].bytes);
-        inputs[over].data = outputs[0].data;
+        if (outputs[made].bytes) memcpy(outputs[made].data, inputs[over].data, outputs[made].bytes);
+        inputs[over].data = outputs[made].data;
     }
     op_call again = *call;
     again.inputs = known;
@@ -278,19 +278,22 @@ base_status test_apply(op_call *call, base_arena *arena, unsigned *in_place, bas
     status = rt_kernel_evaluate(call, &environment, arena, report);
     if (status != BASE_OK) return status;
     for (int form = 0; form < 2; form++) {
-        assert_int_equal(run_again(call, 2, form == 1, -1, arena, outputs, report), BASE_OK);
+        assert_int_equal(run_again(call, 2, form == 1, -1, 0, arena, outputs, report), BASE_OK);
         for (uint32_t i = 0; i < call->output_count; i++) assert_same(&outputs[i], &call->outputs[i]);
     }
     const op_schema *row = op_schema_of(call->code);
     for (uint32_t i = 0; i < call->input_count; i++) {
         const op_tensor *input = &call->inputs[i];
-        if (!(row->in_place & OP_IN_PLACE(i)) || input->bytes != call->outputs[0].bytes ||
-            test_elements(input) != test_elements(&call->outputs[0])) {
+        uint32_t output = 0;
+        while (output < call->output_count && !op_may_write_over(row, output, i)) output++;
+        if (output == call->output_count || input->bytes != call->outputs[output].bytes ||
+            test_elements(input) != test_elements(&call->outputs[output])) {
             continue;
         }
         for (int threads = 1; threads <= 2; threads++) {
-            assert_int_equal(run_again(call, threads, false, (int)i, arena, outputs, report), BASE_OK);
-            assert_same(&outputs[0], &call->outputs[0]);
+            assert_int_equal(run_again(call, threads, false, (int)i, output, arena, outputs, report),
+                             BASE_OK);
+            for (uint32_t k = 0; k < call->output_count; k++) assert_same(&outputs[k], &call->outputs[k]);
         }
         if (in_place && input->bytes) *in_place |= OP_IN_PLACE(i);
     }

@@ -336,6 +336,58 @@ static void check_linear(int rule, op_dtype dtype, uint64_t seed) {
     application_free(&app);
 }
 
+/* The new state may be written over the old one: nothing changes, with the vectors of any machine or of this one. */
+static void check_linear_in_place(int64_t steps, int64_t depth, int64_t width, op_dtype dtype,
+                                  bool portable) {
+    uint64_t seed = 9;
+    enum { HEADS = 3 };
+    application app;
+    application_init(&app, OP_LINEAR_ATTENTION);
+    for (int i = 0; i < 2; i++) application_random(&app, dtype, 3, DIMS(1, steps, HEADS * depth), &seed);
+    application_random(&app, dtype, 3, DIMS(1, steps, HEADS * width), &seed);
+    application_random(&app, dtype, 4, DIMS(1, HEADS, depth, width), &seed);
+    application_random(&app, dtype, 3, DIMS(1, steps, HEADS), &seed);
+    application_random(&app, dtype, 3, DIMS(1, steps, HEADS), &seed);
+    application_text(&app, "update_rule", "gated_delta");
+    application_integer(&app, "q_num_heads", HEADS);
+    application_integer(&app, "kv_num_heads", HEADS);
+    app.call.output_count = 2;
+    assert_int_equal(application_infer(&app), BASE_OK);
+    assert_true(op_may_write_over(op_schema_of(OP_LINEAR_ATTENTION), 1, 3));
+    const rt_environment environment = {.threads = 2, .portable_only = portable};
+    op_tensor inputs[6], outputs[2][2];
+    memcpy(inputs, app.inputs, sizeof inputs);
+    for (int over = 0; over < 2; over++) {
+        rt_prepared prepared;
+        assert_int_equal(rt_kernel_prepare(rt_kernel_find("portable.linear_attention"), &app.call,
+                                           &environment, &app.arena, &prepared, &app.report),
+                         BASE_OK);
+        for (int i = 0; i < 2; i++) {
+            outputs[over][i] = app.outputs[i];
+            assert_true(op_type_bytes(&app.outputs[i].type, &outputs[over][i].bytes));
+            outputs[over][i].data = application_memory(&app, outputs[over][i].bytes);
+        }
+        if (over) inputs[3].data = memcpy(outputs[1][1].data, inputs[3].data, outputs[1][1].bytes);
+        void *scratch = application_memory(&app, prepared.scratch_bytes);
+        assert_int_equal(prepared.run(&prepared, inputs, outputs[over], scratch, &app.report), BASE_OK);
+        rt_kernel_release(&prepared);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_memory_equal(outputs[0][i].data, outputs[1][i].data, outputs[0][i].bytes);
+    application_free(&app);
+}
+
+static void test_linear_in_place(void **state) {
+    (void)state;
+    static const int64_t steps[] = {1, 3, 70}, widths[] = {64, 7};
+    for (int s = 0; s < 3; s++) {
+        for (int w = 0; w < 2; w++) {
+            for (int form = 0; form < 4; form++)
+                check_linear_in_place(steps[s], 16, widths[w], form % 2 ? OP_FLOAT16 : OP_FLOAT, form / 2);
+        }
+    }
+}
+
 static void test_linear(void **state) {
     (void)state;
     for (int rule = 0; rule < 4; rule++) {
@@ -511,6 +563,7 @@ int main(void) {
                                        cmocka_unit_test(test_layer_of_halves),
                                        cmocka_unit_test(test_scatter),
                                        cmocka_unit_test(test_linear),
+                                       cmocka_unit_test(test_linear_in_place),
                                        cmocka_unit_test(test_bits),
                                        cmocka_unit_test(test_bits_sizes),
                                        cmocka_unit_test(test_bits_refused),
