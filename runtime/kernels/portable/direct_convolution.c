@@ -274,6 +274,14 @@ static void run_member(void *context, int member, int members) {
     }
 }
 
+void rt_direct_run_all(const rt_direct_job *job, int threads) {
+    const rt_direct *s = job->shape;
+    const double work = (double)s->images * (double)rt_direct_product(s->window.output) *
+                        (double)(s->groups * s->filters) *
+                        (double)(s->channels * rt_direct_product(s->window.kernel));
+    rt_team_run(work < RT_PARALLEL_WORK ? 1 : threads, run_member, (void *)(uintptr_t)job);
+}
+
 /* All rows of all images with zeros at their ends. */
 static void copy_rows(const rt_direct *s, const float *x, float *copy) {
     const int64_t width = s->window.input[2], wide = s->margined->window.input[2],
@@ -300,18 +308,42 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
                          .residual = shape->residual ? inputs[3].data : NULL,
                          .y = outputs[0].data,
                          .finite = rt_direct_are_finite(shape, weights)};
-    const int64_t points = shape->images * rt_direct_product(shape->window.output);
-    const double work = (double)points * (double)(shape->groups * shape->filters) *
-                        (double)(shape->channels * rt_direct_product(shape->window.kernel));
-    if (points == 0) return BASE_OK;
+    if (shape->images * rt_direct_product(shape->window.output) == 0) return BASE_OK;
     /* Zeros at the ends count for nothing if all weights are finite. */
     if (shape->copy_bytes && job.finite) {
         copy_rows(shape, inputs[0].data, copy);
         job.shape = shape->margined;
         job.x = copy;
     }
-    rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, run_member, &job);
+    rt_direct_run_all(&job, prepared->threads);
     return BASE_OK;
+}
+
+bool rt_direct_set_points(rt_direct *s, op_layout from, int64_t channels, int64_t filters) {
+    *s = (rt_direct){.images = 1,
+                     .channels = channels,
+                     .filters = filters,
+                     .groups = 1,
+                     .from = from,
+                     .to = OP_LAYOUT_NC16,
+                     .finished = true};
+    s->tiles.low = -INFINITY;
+    s->tiles.high = INFINITY;
+    for (int d = 0; d < DIMENSIONS; d++)
+        s->window.kernel[d] = s->window.stride[d] = s->window.dilation[d] = s->window.input[d] =
+            s->window.output[d] = 1;
+    return find_parts(s);
+}
+
+void rt_direct_set_place(rt_direct *s, int64_t pixels, int64_t count, int64_t capacity) {
+    static const int64_t here = 0;
+    const bool innermost = s->from == OP_LAYOUT_NHWC;
+    s->window.input[DIMENSIONS - 1] = s->window.output[DIMENSIONS - 1] = count;
+    s->pixel = innermost ? s->channels : LANES;
+    s->channels_step = innermost ? RT_DIRECT_DEPTH : pixels * LANES;
+    s->y_pixel = LANES;
+    s->tiles.y_panel = s->y_panel = capacity * LANES;
+    s->places = &here;
 }
 
 /* Whether tiles go through all rows: where rows are shorter than tiles; and in a single row, where each point at its ends would be a tile, if

@@ -78,6 +78,16 @@ void rt_direct_unpack(const rt_direct *shape, const float *packed, float *plain)
 /* As rt_direct_pack has found it. */
 bool rt_direct_are_finite(const rt_direct *shape, const float *packed);
 
+/* The same of weights that another kernel has packed, for which it notes what rt_direct_are_finite is to say. */
+void rt_direct_note_finite(const rt_direct *shape, float *packed);
+
+/* For kernels that multiply points as a part of what they do: filters at single points of images in blocks or with channels innermost. What
+ * they make lies in blocks. False where that is too large. */
+bool rt_direct_set_points(rt_direct *shape, op_layout from, int64_t channels, int64_t filters);
+/* Of one image of so many pixels, `count` points in a row. What they make has a capacity of so many points. */
+void rt_direct_set_place(rt_direct *shape, int64_t pixels, int64_t count, int64_t capacity);
+void rt_direct_run_all(const rt_direct_job *job, int threads);
+
 /* What is dealt out to threads: rows of results, or tiles of points where there is one row. */
 int64_t rt_direct_units(const rt_direct *shape);
 

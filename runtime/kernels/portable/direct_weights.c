@@ -74,6 +74,11 @@ void rt_direct_pack(const rt_direct *s, const float *plain, float *packed, int t
     *last_of(s, packed) = are_all_finite(plain, s->groups * s->filters * filter_floats(s)) ? 0 : 1;
 }
 
+void rt_direct_note_finite(const rt_direct *s, float *packed) {
+    float *last = last_of(s, packed);
+    *last = are_all_finite(packed, last - packed) ? 0 : 1;
+}
+
 void rt_direct_unpack(const rt_direct *s, const float *packed, float *plain) {
     packing job = {.shape = s, .plain = plain, .packed = (float *)(uintptr_t)packed, .back = true};
     move_panels(&job, 0, s->groups * rt_direct_panel_count(s));

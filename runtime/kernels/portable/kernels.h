@@ -161,6 +161,7 @@ extern const rt_kernel rt_kernel_few_filters;
 /* Conv of 16 bits, where channels lie side by side (half_convolution.c). */
 extern const rt_kernel rt_kernel_half_convolution;
 extern const rt_kernel rt_kernel_half_transposed; /* ConvTranspose likewise (half_transposed.c) */
+extern const rt_kernel rt_kernel_transposed_product; /* ConvTranspose in float (transposed_product.c) */
 /* Conv of single points, from weights in tiles (pointwise.c). */
 extern const rt_kernel rt_kernel_pointwise;
 
