@@ -150,6 +150,8 @@ bool pass_read_number(const ir_value *value, int32_t rank, float *number);
 bool pass_resize_keeps_places(const ir_node *node);
 /* A MatMul or Gemm in float with a constant matrix in float, row-major. */
 bool pass_multiplies_constant(const ir_node *node);
+/* A Gemm whose second matrix is turned: it lies as [columns, depth]. A MatMul's never is. */
+bool pass_is_turned(const ir_node *product);
 /* A Gather of rows of a constant matrix in float, row-major. */
 bool pass_gathers_rows(const ir_node *node);
 /* The rows of a constant matrix are, to the bit, the columns of another one, [depth, columns], or, where that is `turned`, [columns, depth]. Both may

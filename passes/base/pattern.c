@@ -49,6 +49,10 @@ bool pass_multiplies_constant(const ir_node *node) {
            weights->type.layout == OP_LAYOUT_ROW_MAJOR;
 }
 
+bool pass_is_turned(const ir_node *product) {
+    return product->code == OP_GEMM && op_attribute_integer(&product->attributes, "transB", 0) != 0;
+}
+
 bool pass_gathers_rows(const ir_node *node) {
     const ir_value *table = node && node->code == OP_GATHER ? ir_input(node, 0) : NULL;
     return table && table->constant && table->type.dtype == OP_FLOAT && table->type.shape.rank == 2 &&

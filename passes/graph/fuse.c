@@ -234,7 +234,7 @@ static bool find_axes(const ir_node *host, const op_shape *weights, int64_t chan
         axes->outer = weights->dims[0] / axes->groups * weights->dims[1];
         return true;
     }
-    const bool turned = host->code == OP_GEMM && op_attribute_integer(&host->attributes, "transB", 0);
+    const bool turned = pass_is_turned(host);
     if (weights->rank < 2 || weights->dims[weights->rank - (turned ? 2 : 1)] != channels) return false;
     if (turned) axes->inner = weights->dims[weights->rank - 1];
     axes->outer = channels;

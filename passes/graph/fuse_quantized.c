@@ -218,7 +218,7 @@ static ir_value *transposed(fuser *f, ir_node *node, const quantized *w) {
 }
 
 static bool read_gemm(fuser *f, ir_node *node, product *of) {
-    const bool turned = op_attribute_integer(&node->attributes, "transB", 0) != 0;
+    const bool turned = pass_is_turned(node);
     if (op_attribute_integer(&node->attributes, "transA", 0) != 0 ||
         op_attribute_real(&node->attributes, "alpha", 1) != 1 ||
         op_attribute_real(&node->attributes, "beta", 1) != 1)

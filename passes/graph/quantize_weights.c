@@ -47,7 +47,7 @@ typedef struct product {
     ir_node *node, *last; /* `last` makes the result: the node, or the Add of its bias */
     ir_value *weights, *bias;
     int64_t depth, columns;
-    bool transposed;
+    bool turned;
 } product;
 
 /* ---- which products ------------------------------------------------------------------------------------- */
@@ -77,20 +77,13 @@ static void find_bias(product *of) {
 
 static bool read_product(ir_node *node, product *of) {
     const op_attributes *attributes = &node->attributes;
-    *of = (product){.node = node, .last = node};
-    if ((node->code != OP_MATMUL && node->code != OP_GEMM) || node->output_count != 1 || !node->outputs[0] ||
+    *of = (product){.node = node, .last = node, .weights = ir_input(node, 1), .turned = pass_is_turned(node)};
+    if (!pass_multiplies_constant(node) || ir_input(node, 0)->type.shape.rank < 2 || !node->outputs[0] ||
         !node->outputs[0]->uses)
         return false;
-    const ir_value *x = ir_input(node, 0);
-    of->weights = ir_input(node, 1);
-    if (!x || x->type.dtype != OP_FLOAT || x->type.shape.rank < 2 || !of->weights->constant ||
-        of->weights->type.dtype != OP_FLOAT || of->weights->type.shape.rank != 2 ||
-        of->weights->type.layout != OP_LAYOUT_ROW_MAJOR)
-        return false;
     const int64_t *dims = of->weights->type.shape.dims;
-    of->transposed = node->code == OP_GEMM && op_attribute_integer(attributes, "transB", 0) != 0;
-    of->depth = dims[of->transposed];
-    of->columns = dims[!of->transposed];
+    of->depth = dims[of->turned];
+    of->columns = dims[!of->turned];
     if (of->depth <= 0 || of->columns <= 0 || of->columns < FEWEST_WEIGHTS / of->depth) return false;
     if (node->code == OP_MATMUL) {
         find_bias(of);
@@ -153,8 +146,8 @@ static void code_columns(const quantizer *q, const product *of, uint8_t *bytes, 
             uint8_t codes[BLOCK_OF_8];
             const int64_t from = b * block, count = of->depth - from < block ? of->depth - from : block;
             for (int64_t i = 0; i < count; i++)
-                weights[i] = of->transposed ? data[column * of->depth + from + i]
-                                            : data[(from + i) * of->columns + column];
+                weights[i] = of->turned ? data[column * of->depth + from + i]
+                                        : data[(from + i) * of->columns + column];
             const float scale = *scales++ = code_block(weights, block, q->bits, codes);
             pack_block(codes, block, q->bits, bytes);
             for (int64_t i = 0; i < count; i++) {
@@ -170,7 +163,7 @@ static void code_columns(const quantizer *q, const product *of, uint8_t *bytes, 
 /* NULL when memory runs out. */
 static const coded *code_weights(quantizer *q, const product *of) {
     const ir_value *weights = of->weights;
-    coded *made = weights->id.index < q->value_count ? &q->known[weights->id.index][of->transposed] : NULL;
+    coded *made = weights->id.index < q->value_count ? &q->known[weights->id.index][of->turned] : NULL;
     if (made && made->codes) return made;
     if (!made) made = BASE_NEW(q->context->scratch, coded);
     if (!made) return NULL;

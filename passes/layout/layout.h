@@ -23,11 +23,6 @@ base_status pass_select_kernels(pass_context *context);      /* select_kernels.c
 /* Bytes of floats that a near cache holds. From there, numbers of 16 bits take up to 1.2 of the time that floats take; from beyond, 0.3 to 0.6. */
 enum { PASS_NEAR_BYTES = 1 << 20 };
 
-/* A Gemm whose weights are [columns, depth]. */
-static inline bool pass_is_turned(const ir_node *product) {
-    return product->code == OP_GEMM && op_attribute_integer(&product->attributes, "transB", 0) != 0;
-}
-
 /* A constant table that is left as it is: what it takes is little, or is in a near cache anyway. In plans for any machine, which may be one with little
  * memory, few tables are. */
 static inline bool pass_is_small_table(const ir_value *table, const pass_options *options) {
