@@ -277,31 +277,40 @@ static base_status fix_inputs(const command_model_request *request, command_mode
     return status;
 }
 
+/* Texts in an arena. */
+typedef struct text_list {
+    const char **items;
+    size_t count, capacity;
+} text_list;
+
+/* False when memory runs out. */
+static bool append(text_list *list, base_arena *arena, const char *const *items, size_t count) {
+    const char **grown =
+        base_arena_grow(arena, list->items, &list->capacity, list->count + count, sizeof *grown);
+    if (!grown) return false;
+    list->items = grown;
+    for (size_t i = 0; i < count; i++) list->items[list->count++] = items[i];
+    return true;
+}
+
 /* The names of inputs that --input gives: what is given is no constant, though it may have a default value. What cannot be read is said when it is. False when
  * memory runs out. */
-static bool given_names(const command_model_request *request, base_arena *arena, const char *const **names,
-                        size_t *count) {
-    const char **made = NULL;
-    size_t made_count = 0;
+static bool given_names(const command_model_request *request, base_arena *arena, text_list *names) {
     for (size_t i = 0; i < request->inputs.count; i++) {
-        const char *given = request->inputs.items[i], *name = NULL, **own = &name;
-        size_t own_count = 1;
-        base_report unheard = {0};
-        if (is_archive(given)) {
-            if (request->steps) take_stacked(&given, arena);
-            if (given && command_list_npz(given, arena, &own, &own_count, &unheard) != BASE_OK) own_count = 0;
-        } else {
-            name = base_arena_text(arena, given, strcspn(given, "="));
+        const char *given = request->inputs.items[i];
+        if (!is_archive(given)) {
+            const char *name = base_arena_text(arena, given, strcspn(given, "="));
+            if (!name || !append(names, arena, &name, 1)) return false;
+            continue;
         }
-        const char **more = BASE_ARRAY(arena, const char *, made_count + own_count + 1);
-        if (!more || !given || (own == &name && !name)) return false;
-        if (made_count) memcpy(more, made, made_count * sizeof *more);
-        if (own_count) memcpy(more + made_count, own, own_count * sizeof *more);
-        made = more;
-        made_count += own_count;
+        const char **within;
+        size_t count;
+        base_report unheard = {0};
+        if (request->steps) take_stacked(&given, arena);
+        if (!given) return false;
+        if (command_list_npz(given, arena, &within, &count, &unheard) != BASE_OK) continue;
+        if (!append(names, arena, within, count)) return false;
     }
-    *names = made;
-    *count = made_count;
     return true;
 }
 
@@ -312,12 +321,11 @@ static int open_onnx(const command_model_request *request, command_model *model,
     int status = command_dims(request->self, &request->dims, &model->arena, &dims);
     if (!status) status = command_shapes(request->self, &request->shapes, &model->arena, &shapes);
     if (status) return status;
-    const char *const *names;
-    size_t name_count;
-    if (!given_names(request, &model->arena, &names, &name_count)) return command_fail_memory();
+    text_list names = {0};
+    if (!given_names(request, &model->arena, &names)) return command_fail_memory();
     ouro_compile_options options = {.model_path = request->path,
-                                    .kept_inputs = names,
-                                    .kept_input_count = name_count,
+                                    .kept_inputs = names.items,
+                                    .kept_input_count = names.count,
                                     .dims = dims,
                                     .dim_count = request->dims.count,
                                     .shapes = shapes,
