@@ -23,14 +23,9 @@ typedef struct gather_bits {
 } gather_bits;
 
 static bool read_gather(const op_call *call, gather_bits *of) {
-    const op_type *indices = &call->inputs[INDICES].type;
     *of = (gather_bits){.packed = call->inputs[CODES].type.layout == OP_LAYOUT_PACKED};
-    if (!rt_bit_panels_read(call, ZEROS, &of->table)) return false;
-    if (call->outputs[0].type.dtype != OP_FLOAT || (indices->dtype != OP_INT64 && indices->dtype != OP_INT32))
-        return false;
-    of->indices = (rt_indices){.count = -1, .extent = of->table.columns, .wide = indices->dtype == OP_INT64};
-    if (op_shape_known(&indices->shape)) (void)op_shape_elements(&indices->shape, &of->indices.count);
-    return true;
+    return rt_bit_panels_read(call, ZEROS, &of->table) && call->outputs[0].type.dtype == OP_FLOAT &&
+           rt_indices_of(&call->inputs[INDICES].type, of->table.columns, &of->indices);
 }
 
 /* Whether an input stands in the panels, and in how many bytes. */

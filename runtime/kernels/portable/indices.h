@@ -11,6 +11,13 @@ typedef struct rt_indices {
     bool wide;             /* of 64 bits, else of 32 */
 } rt_indices;
 
+/* Indices of this type along an axis of `extent` entries, without data; a count of -1 where only a run knows it. False: no index has this type. */
+static inline bool rt_indices_of(const op_type *type, int64_t extent, rt_indices *of) {
+    *of = (rt_indices){.count = -1, .extent = extent, .wide = type->dtype == OP_INT64};
+    (void)op_shape_elements(&type->shape, &of->count);
+    return type->dtype == OP_INT64 || type->dtype == OP_INT32;
+}
+
 static inline int64_t rt_index_read(const rt_indices *of, int64_t i) {
     return of->wide ? ((const int64_t *)of->data)[i] : ((const int32_t *)of->data)[i];
 }

@@ -42,15 +42,12 @@ static bool read_gather(const op_call *call, packed_gather *of) {
     if (table->shape.rank != 2 || !op_shape_known(&table->shape) ||
         op_attribute_integer(&call->attributes, "axis", 0) != 0)
         return false;
-    if ((indices->dtype != OP_INT64 && indices->dtype != OP_INT32) ||
+    *of = (packed_gather){.in_blocks = op_attribute_find(&call->attributes, "ouro.weights_bits") != NULL,
+                          .depth = table->shape.dims[1]};
+    if (!rt_indices_of(indices, table->shape.dims[0], &of->indices) ||
         indices->layout != OP_LAYOUT_ROW_MAJOR || y->dtype != table->dtype ||
         y->layout != OP_LAYOUT_ROW_MAJOR)
         return false;
-    *of = (packed_gather){
-        .in_blocks = op_attribute_find(&call->attributes, "ouro.weights_bits") != NULL,
-        .depth = table->shape.dims[1],
-        .indices = {.count = -1, .extent = table->shape.dims[0], .wide = indices->dtype == OP_INT64}};
-    if (op_shape_known(&indices->shape)) (void)op_shape_elements(&indices->shape, &of->indices.count);
     if (!of->in_blocks)
         return read_panels(table, op_attribute_integer(&call->attributes, "ouro.panels", 0), of);
     return table->dtype == OP_FLOAT &&
