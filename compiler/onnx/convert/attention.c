@@ -187,15 +187,12 @@ base_status import_convert_causal_conv(import_node *n) {
 
 /* ---- FlexAttention ------------------------------------------------------------------------------------- */
 
-/* Keys or values for every head of queries: each head `shared` times. */
-static ir_value *repeated(const import_node *n, ir_value *x, int64_t heads, int64_t shared) {
+/* Keys or values, [batch, groups, rows, size], for every head of queries: each group `shared` times, one after the other. */
+static ir_value *repeat_groups(const import_node *n, ir_value *x, int64_t heads, int64_t shared) {
     if (shared == 1 || !x) return x;
-    const int64_t each[] = {1, 1, shared, 1, 1};
-    ir_value *apart = expr_axis(n, OP_UNSQUEEZE, x, 2);
-    ir_value *tiled = expr_binary(n, OP_TILE, apart, import_constant_integers(n, 5, each));
-    /* [batch, groups, shared, rows, size]: the second and third become one. */
-    const int64_t extents[] = {0, heads, x->type.shape.dims[2], x->type.shape.dims[3]};
-    return expr_reshape(n, tiled, 4, extents);
+    const int64_t each[] = {1, 1, shared, 1, 1},
+                  together[] = {0, heads, x->type.shape.dims[2], x->type.shape.dims[3]};
+    return expr_reshape(n, expr_tile(n, expr_axis(n, OP_UNSQUEEZE, x, 2), 5, each), 4, together);
 }
 
 /* The scores become what the graph attribute of this name makes of them, in the place of the node; as they are where it is absent. */
@@ -251,8 +248,8 @@ base_status import_convert_flex_attention(import_node *n) {
         import_integer(n, "softmax_precision", dtype == OP_DOUBLE ? OP_DOUBLE : OP_FLOAT);
     const double scale = given ? (double)given->f : 1 / sqrt((double)size);
     const int64_t turned[] = {0, 1, 3, 2};
-    k = expr_transpose(n, repeated(n, k, heads, heads / groups), 4, turned);
-    v = repeated(n, v, heads, heads / groups);
+    k = expr_transpose(n, repeat_groups(n, k, heads, heads / groups), 4, turned);
+    v = repeat_groups(n, v, heads, heads / groups);
     ir_value *scores = expr_binary(n, OP_MATMUL, expr_binary(n, OP_MUL, q, expr_number(n, q, scale)), k);
     scores = expr_cast(n, scores, (op_dtype)precision);
     if (!scores || !v) return import_memory(n);

@@ -55,6 +55,10 @@ ir_value *expr_transpose(const import_node *n, ir_value *x, size_t rank, const i
     return import_make(n, OP_TRANSPOSE, attributes, 1, &x);
 }
 
+ir_value *expr_tile(const import_node *n, ir_value *x, size_t rank, const int64_t *repeats) {
+    return expr_binary(n, OP_TILE, x, import_constant_integers(n, rank, repeats));
+}
+
 ir_value *expr_extent(const import_node *n, ir_value *x, int64_t axis) {
     op_attributes attributes = {0};
     if (!x || !import_attributes_add_integer(n, &attributes, "start", axis) ||

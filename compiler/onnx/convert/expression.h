@@ -23,6 +23,8 @@ ir_value *expr_reduce(const import_node *n, op_code code, ir_value *x, size_t co
 /* Squeeze or Unsqueeze (`code`) of one axis. */
 ir_value *expr_axis(const import_node *n, op_code code, ir_value *x, int64_t axis);
 ir_value *expr_transpose(const import_node *n, ir_value *x, size_t rank, const int64_t *order);
+/* `x` so many times along each axis. */
+ir_value *expr_tile(const import_node *n, ir_value *x, size_t rank, const int64_t *repeats);
 /* The extent of `x` along an axis, as a vector of one. */
 ir_value *expr_extent(const import_node *n, ir_value *x, int64_t axis);
 /* A Reshape to these extents: 0 keeps that of `x` at the same place, -1 is what is left. */

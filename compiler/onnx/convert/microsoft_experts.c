@@ -333,7 +333,7 @@ static ir_value *unpacked(const import_node *n, const mixture *m, ir_value *zero
 /* One number a row as one for each of its blocks. */
 static ir_value *for_blocks(const import_node *n, const mixture *m, ir_value *x, const product *p) {
     const int64_t extents[] = {m->experts, p->rows, 1}, repeats[] = {1, 1, p->columns / m->block};
-    return expr_binary(n, OP_TILE, expr_reshape(n, x, 3, extents), import_constant_integers(n, 3, repeats));
+    return expr_tile(n, expr_reshape(n, x, 3, extents), 3, repeats);
 }
 
 /* Scales and zero points of quantised weights. Where a row has one of each, its blocks, which there must be, share them. */

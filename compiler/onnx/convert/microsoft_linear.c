@@ -14,9 +14,7 @@ static ir_value *repeat_heads(const import_node *n, ir_value *x, int64_t heads, 
     const int64_t apart[] = {0, 0, heads, 1, size}, each[] = {1, 1, 1, times, 1},
                   together[] = {0, 0, heads * times * size};
     if (times == 1) return x;
-    ir_value *tiled =
-        expr_binary(n, OP_TILE, expr_reshape(n, x, 5, apart), import_constant_integers(n, 5, each));
-    return expr_reshape(n, tiled, 3, together);
+    return expr_reshape(n, expr_tile(n, expr_reshape(n, x, 5, apart), 5, each), 3, together);
 }
 
 /* ONNX's, of as many heads of queries and keys as there are states: where there are fewer, each is read by several. */

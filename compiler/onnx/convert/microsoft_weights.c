@@ -65,8 +65,7 @@ static ir_value *unpacked(const import_node *n, int64_t depth, int64_t columns, 
         expr_reshape(n, expr_binary(n, OP_BITWISE_AND, codes, expr_number(n, codes, LEVELS - 1)), 2, one_each)};
     codes = expr_with_integer(n, OP_CONCAT, "axis", 1, 2, both);
     codes = expr_cast(n, first_of(n, codes, depth * columns), OP_INT32);
-    ir_value *scales = expr_binary(n, OP_TILE, expr_reshape(n, n->inputs[2], 2, one_each),
-                                   import_constant_integers(n, 2, repeats));
+    ir_value *scales = expr_tile(n, expr_reshape(n, n->inputs[2], 2, one_each), 2, repeats);
     ir_value *weights = expr_binary(n, OP_MUL, expr_cast(n, expr_binary(n, OP_GATHER, table, codes), dtype),
                                     first_of(n, scales, depth * columns));
     return expr_reshape(n, weights, 2, extents);
