@@ -5,19 +5,16 @@
  * instruction less than to widen b and to convert it. Those with a sign get 128 more, as do their zero points.
  */
 #include "runtime/kernels/portable/byte_pairs.h"
+#include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/quantize_lanes.h"
 
 /* ---- what is read --------------------------------------------------------------------------------------- */
-
-static bool is_byte(op_dtype dtype) {
-    return dtype == OP_UINT8 || dtype == OP_INT8;
-}
 
 /* The operands of a step between bytes and floats: input 1 and 2 are inputs of the program. */
 static bool read_side(const op_fused *program, const op_fused_step *step, const op_tensor *values,
                       op_dtype bytes, rt_pair_side *side) {
     const int32_t inputs = (int32_t)program->input_count;
-    if (step->operand_count < 2 || !is_byte(bytes)) return false;
+    if (step->operand_count < 2 || !rt_is_byte(bytes)) return false;
     *side = (rt_pair_side){.bytes = -1,
                            .scale = step->operands[1],
                            .zero = step->operand_count > 2 ? step->operands[2] : -1,

@@ -681,8 +681,8 @@ bool rt_accepts_row_major(const op_call *call) {
 bool rt_accepts_pixels(const op_call *call, const rt_environment *environment) {
     (void)environment;
     const op_dtype dtype = call->inputs[0].type.dtype;
-    return rt_accepts_row_major(call) && (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype) ||
-                                          dtype == OP_INT8 || dtype == OP_UINT8);
+    return rt_accepts_row_major(call) &&
+           (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype) || rt_is_byte(dtype));
 }
 
 bool rt_accepts_packed(const op_call *call, rt_packed_bytes *packed_bytes) {

@@ -32,6 +32,11 @@
 /* Before a loop whose iterations are independent although its pointers may be equal (in place). */
 #define RT_VECTOR _Pragma("omp simd")
 
+/* An integer of 8 bits. */
+static inline bool rt_is_byte(op_dtype dtype) {
+    return dtype == OP_UINT8 || dtype == OP_INT8;
+}
+
 /* ---- half precision -------------------------------------------------------------------------------------
  */
 
@@ -39,6 +44,7 @@
 static inline bool rt_is_half(op_dtype dtype) {
     return dtype == OP_FLOAT16 || dtype == OP_BFLOAT16;
 }
+
 enum { RT_HALF_BLOCK = 256 };
 void rt_half_load(op_dtype dtype, float *to, const uint16_t *from, int64_t count);
 void rt_half_store(op_dtype dtype, uint16_t *to, const float *from, int64_t count);

@@ -55,7 +55,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     const op_dtype dtype = call->inputs[0].type.dtype;
     if (!rt_accepts_row_major(call)) return false;
-    if (call->code == OP_MAX_POOL && (dtype == OP_INT8 || dtype == OP_UINT8)) return true;
+    if (call->code == OP_MAX_POOL && rt_is_byte(dtype)) return true;
     return dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype);
 }
 
@@ -699,7 +699,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 
 /* Short rows of bytes that windows divide evenly, one after another, are one row. */
 static void join_rows(pool *shape) {
-    const bool bytes = shape->dtype == OP_INT8 || shape->dtype == OP_UINT8;
+    const bool bytes = rt_is_byte(shape->dtype);
     if (!bytes || !shape->maximum || shape->indices || shape->global || shape->dilation[2] != 1) return;
     if (shape->kernel[2] != shape->stride[2] || shape->before[2] != 0) return;
     if (shape->input[2] != shape->output[2] * shape->stride[2]) return;
@@ -776,8 +776,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     find_points(shape);
     const bool halves = rt_is_half(shape->dtype) && !shape->indices && shape->input[2] <= HALF_LINE &&
                         shape->output[2] <= HALF_LINE;
-    const bool by_rows =
-        halves || shape->dtype == OP_FLOAT || shape->dtype == OP_INT8 || shape->dtype == OP_UINT8;
+    const bool by_rows = halves || shape->dtype == OP_FLOAT || rt_is_byte(shape->dtype);
     if (by_rows && !shape->global && !find_parts(shape, arena)) return base_fail_memory(report);
     shape->by_maps =
         halves && !shape->global && shape->input_size <= HALF_MAP && shape->output_size <= HALF_MAP;

@@ -407,7 +407,7 @@ static bool is_usual(const op_call *call) {
     const op_dtype real = quantize ? call->inputs[0].type.dtype : call->outputs[0].type.dtype;
     const int64_t precision = op_attribute_integer(&call->attributes, "precision", OP_NONE);
     return call->inputs[1].type.dtype == OP_FLOAT && (precision == OP_NONE || precision == OP_FLOAT) &&
-           (whole == OP_INT8 || whole == OP_UINT8 || (!quantize && whole == OP_INT32) ||
+           (rt_is_byte(whole) || (!quantize && whole == OP_INT32) ||
             (real == OP_FLOAT && (whole == OP_INT16 || whole == OP_UINT16))) &&
            (real == OP_FLOAT || (quantize && real == OP_INT32)) &&
            op_attribute_integer(&call->attributes, "block_size", 0) == 0;

@@ -65,9 +65,13 @@ rt_store_bytes_64(uint8_t *y, int64_t count, const __m512 values[4], int32_t zer
 __attribute__((target("avx512bw,avx512dq"))) static inline __attribute__((always_inline)) void
 rt_quantize_bytes(uint8_t *y, int64_t count, const __m512 *x, int registers, __m512 scale, __m512 factor,
                   int32_t zero, bool negative, bool finite) {
-    enum { TO_NEAREST = 8, LARGER_MAGNITUDE = 11, MOST = 8 }; /* what is left of rounding; of two numbers */
+    enum {
+        TO_NEAREST = 8,
+        LARGER_MAGNITUDE = 11,
+        MOST_REGISTERS = 8
+    }; /* what is left of rounding; of two numbers */
     const __m512 middle = _mm512_set1_ps(0.4999f);
-    __m512 v[MOST], farthest = _mm512_setzero_ps();
+    __m512 v[MOST_REGISTERS], farthest = _mm512_setzero_ps();
     _Pragma("GCC unroll 8") for (int k = 0; k < registers; k++) {
         v[k] = _mm512_mul_ps(x[k], factor);
         farthest = _mm512_range_ps(farthest, _mm512_reduce_ps(v[k], TO_NEAREST), LARGER_MAGNITUDE);

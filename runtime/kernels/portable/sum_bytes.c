@@ -172,9 +172,8 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     const op_dtype dtype = call->inputs[0].type.dtype;
     sums shape;
-    return op_attribute_integer(&call->attributes, "ouro.wide", 0) != 0 &&
-           (dtype == OP_INT8 || dtype == OP_UINT8) && call->outputs[0].type.dtype == OP_INT32 &&
-           rt_accepts_row_major(call) && read_sums(call, &shape);
+    return op_attribute_integer(&call->attributes, "ouro.wide", 0) != 0 && rt_is_byte(dtype) &&
+           call->outputs[0].type.dtype == OP_INT32 && rt_accepts_row_major(call) && read_sums(call, &shape);
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
