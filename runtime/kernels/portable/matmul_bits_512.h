@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul_bits_512.h: the dots of matmul_bits.c with AVX-512: groups are of sixteen words, and what is left of a column's last one is
- * loaded under a mask. matmul_bits.c includes it once, after column_part and TOGETHER.
+/* matmul_bits_512.h: the dots of matmul_bits_few.c with AVX-512: groups are of sixteen words, and what is left of a column's last one is
+ * loaded under a mask. matmul_bits_few.c includes it once, after column_part and TOGETHER.
  */
 #ifndef OURO_MATMUL_BITS_512_H
 #define OURO_MATMUL_BITS_512_H
@@ -36,7 +36,7 @@ AVX512_INLINE __m512 spread_512(const float *of_blocks, int64_t first, const col
     return _mm512_permutexvar_ps(_mm512_srli_epi32(lane, (unsigned)(of->shift - 2)), all);
 }
 
-/* A group of each column from byte `from` on, which is not whole where the columns are not: see `dots` of matmul_bits.c. */
+/* A group of each column from byte `from` on, which is not whole where the columns are not: see `dots` of matmul_bits_few.c. */
 AVX512_INLINE void add_group_512(const float *x, const columns_512 *of, int count, int64_t from, int bits,
                                  bool levelled, bool same, bool whole, __m512 *total) {
     const int elements = 32 / bits; /* of a word */
