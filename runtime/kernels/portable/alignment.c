@@ -8,11 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 /* ---- DynamicTimeWarping -------------------------------------------------------------------------------- */
 
 /* From where a point of the matrix is reached. */
@@ -184,7 +179,11 @@ static base_status prepare_detector(const op_call *call, const rt_environment *e
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_time_warping = {
-    .name = "portable.time_warping", .accepts = accepts, .prepare = prepare_warping, .measure = measure_warping};
-const rt_kernel rt_kernel_bifurcation = {
-    .name = "portable.bifurcation", .accepts = accepts, .prepare = prepare_detector, .measure = measure_detector};
+const rt_kernel rt_kernel_time_warping = {.name = "portable.time_warping",
+                                          .accepts = rt_accepts_any_row_major,
+                                          .prepare = prepare_warping,
+                                          .measure = measure_warping};
+const rt_kernel rt_kernel_bifurcation = {.name = "portable.bifurcation",
+                                         .accepts = rt_accepts_any_row_major,
+                                         .prepare = prepare_detector,
+                                         .measure = measure_detector};

@@ -7,11 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 /* ---- BitShift ------------------------------------------------------------------------------------------ */
 
 typedef struct shift_state {
@@ -270,7 +265,8 @@ static base_status prepare_det(const op_call *call, const rt_environment *enviro
 }
 
 const rt_kernel rt_kernel_bit_shift = {
-    .name = "portable.bit_shift", .accepts = accepts, .prepare = prepare_shift};
+    .name = "portable.bit_shift", .accepts = rt_accepts_any_row_major, .prepare = prepare_shift};
 const rt_kernel rt_kernel_is_special = {
-    .name = "portable.is_special", .accepts = accepts, .prepare = prepare_special};
-const rt_kernel rt_kernel_det = {.name = "portable.det", .accepts = accepts, .prepare = prepare_det};
+    .name = "portable.is_special", .accepts = rt_accepts_any_row_major, .prepare = prepare_special};
+const rt_kernel rt_kernel_det = {
+    .name = "portable.det", .accepts = rt_accepts_any_row_major, .prepare = prepare_det};

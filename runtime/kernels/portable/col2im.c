@@ -289,11 +289,6 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
@@ -321,4 +316,5 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_col2im = {.name = "portable.col2im", .accepts = accepts, .prepare = prepare};
+const rt_kernel rt_kernel_col2im = {
+    .name = "portable.col2im", .accepts = rt_accepts_any_row_major, .prepare = prepare};

@@ -84,11 +84,6 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
@@ -118,4 +113,4 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
 }
 
 const rt_kernel rt_kernel_compress = {
-    .name = "portable.compress", .accepts = accepts, .prepare = prepare, .measure = measure};
+    .name = "portable.compress", .accepts = rt_accepts_any_row_major, .prepare = prepare, .measure = measure};

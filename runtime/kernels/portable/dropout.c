@@ -120,11 +120,6 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     dropout_state *state = BASE_NEW(arena, dropout_state);
@@ -151,4 +146,5 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_dropout = {.name = "portable.dropout", .accepts = accepts, .prepare = prepare};
+const rt_kernel rt_kernel_dropout = {
+    .name = "portable.dropout", .accepts = rt_accepts_any_row_major, .prepare = prepare};

@@ -609,11 +609,6 @@ static void read_nest(nest_state *s, const axis *all, int32_t count, int64_t out
                                  distance(last, s->operands) < distance(&s->axes[s->kept - 1], s->operands));
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     op_einsum e;
@@ -638,4 +633,5 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_einsum = {.name = "portable.einsum", .accepts = accepts, .prepare = prepare};
+const rt_kernel rt_kernel_einsum = {
+    .name = "portable.einsum", .accepts = rt_accepts_any_row_major, .prepare = prepare};

@@ -83,11 +83,6 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static base_status prepare_expand(const op_call *call, const rt_environment *environment, base_arena *arena,
                                   rt_prepared *prepared, base_report *report) {
     (void)environment;
@@ -130,5 +125,7 @@ static base_status prepare_tile(const op_call *call, const rt_environment *envir
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_expand = {.name = "portable.expand", .accepts = accepts, .prepare = prepare_expand};
-const rt_kernel rt_kernel_tile = {.name = "portable.tile", .accepts = accepts, .prepare = prepare_tile};
+const rt_kernel rt_kernel_expand = {
+    .name = "portable.expand", .accepts = rt_accepts_any_row_major, .prepare = prepare_expand};
+const rt_kernel rt_kernel_tile = {
+    .name = "portable.tile", .accepts = rt_accepts_any_row_major, .prepare = prepare_tile};

@@ -238,15 +238,15 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         base_status status = op_window_read(call, NULL, &window, report);
         if (status != BASE_OK) return status;
     }
+    const op_window three = op_window_of_three(&window); /* a signal is an image one row high */
     for (int i = 0; i < 2; i++) {
-        const int at = i - (2 - window.rank); /* a signal is an image one row high */
-        shape->input[i] = at < 0 ? 1 : window.input[at];
-        shape->output[i] = at < 0 ? 1 : window.output[at];
-        shape->kernel[i] = at < 0 ? 1 : window.kernel[at];
-        shape->stride[i] = at < 0 ? 1 : window.stride[at];
-        shape->dilation[i] = at < 0 ? 1 : window.dilation[at];
-        shape->before[i] = at < 0 ? 0 : window.before[at];
-        shape->after[i] = at < 0 ? 0 : window.after[at];
+        shape->input[i] = three.input[i + 1];
+        shape->output[i] = three.output[i + 1];
+        shape->kernel[i] = three.kernel[i + 1];
+        shape->stride[i] = three.stride[i + 1];
+        shape->dilation[i] = three.dilation[i + 1];
+        shape->before[i] = three.before[i + 1];
+        shape->after[i] = three.after[i + 1];
     }
     prepared->state = shape;
     prepared->run = run;

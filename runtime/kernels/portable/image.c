@@ -191,11 +191,6 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return status;
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     decoder_state *state = BASE_NEW(arena, decoder_state);
@@ -209,5 +204,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_image_decoder = {
-    .name = "portable.image_decoder", .accepts = accepts, .prepare = prepare, .measure = measure};
+const rt_kernel rt_kernel_image_decoder = {.name = "portable.image_decoder",
+                                           .accepts = rt_accepts_any_row_major,
+                                           .prepare = prepare,
+                                           .measure = measure};

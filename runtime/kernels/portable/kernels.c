@@ -678,6 +678,11 @@ bool rt_accepts_row_major(const op_call *call) {
     return rt_accepts_packed(call, never_packed);
 }
 
+bool rt_accepts_any_row_major(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    return rt_accepts_row_major(call);
+}
+
 bool rt_accepts_pixels(const op_call *call, const rt_environment *environment) {
     (void)environment;
     const op_dtype dtype = call->inputs[0].type.dtype;

@@ -121,6 +121,8 @@ rt_run_function rt_run_nothing;
 
 /* All inputs and outputs are row-major tensors. */
 bool rt_accepts_row_major(const op_call *call);
+/* rt_kernel.accepts of kernels that ask for no more than that. */
+bool rt_accepts_any_row_major(const op_call *call, const rt_environment *environment);
 /* rt_kernel.accepts of kernels that read images at any places: the same, of reals or bytes. */
 bool rt_accepts_pixels(const op_call *call, const rt_environment *environment);
 

@@ -348,11 +348,6 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     linear_state *s = BASE_NEW(arena, linear_state);
@@ -391,4 +386,4 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
 }
 
 const rt_kernel rt_kernel_linear_attention = {
-    .name = "portable.linear_attention", .accepts = accepts, .prepare = prepare};
+    .name = "portable.linear_attention", .accepts = rt_accepts_any_row_major, .prepare = prepare};

@@ -107,11 +107,6 @@ static void choose_numbers(bits_state *s, const op_attributes *attributes, bool 
         s->numbers.form = rt_digit_form_here(digits);
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 bool rt_matmul_bits_add(int64_t a, int64_t b, size_t *bytes, size_t *total) {
     size_t count;
     return base_size_multiply((size_t)a, (size_t)b, &count) &&
@@ -179,4 +174,4 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
 }
 
 const rt_kernel rt_kernel_matmul_bits = {
-    .name = "portable.matmul_bits", .accepts = accepts, .prepare = prepare};
+    .name = "portable.matmul_bits", .accepts = rt_accepts_any_row_major, .prepare = prepare};

@@ -76,11 +76,7 @@ static base_status unpack(const op_call *call, const rt_environment *environment
     (void)environment;
     if (input != 1 || !read_product(call, &product))
         return base_fail(report, BASE_INVALID, "input %u of this product is not packed", input);
-    const uint16_t *from = packed->data;
-    uint16_t *to = row_major;
-    for (int64_t k = 0; k < product.depth; k++)
-        for (int64_t j = 0; j < product.columns; j++)
-            to[k * product.b_depth + j * product.b_column] = from[rt_product_panels_place(&product, k, j)];
+    rt_product_panels_unpack(&product, packed->data, row_major);
     return BASE_OK;
 }
 

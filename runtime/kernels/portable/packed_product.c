@@ -166,6 +166,17 @@ void rt_product_panels_pack(const rt_packed_product *product, const void *from, 
     }
 }
 
+void rt_product_panels_unpack(const rt_packed_product *product, const void *panels, void *to) {
+    for (int64_t k = 0; k < product->depth; k++) {
+        for (int64_t j = 0; j < product->columns; j++) {
+            const int64_t from = rt_product_panels_place(product, k, j),
+                          at = k * product->b_depth + j * product->b_column;
+            if (product->stored == OP_FLOAT) ((float *)to)[at] = ((const float *)panels)[from];
+            else ((uint16_t *)to)[at] = ((const uint16_t *)panels)[from];
+        }
+    }
+}
+
 static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
                         const op_tensor *source, void *packed, base_report *report) {
     rt_packed_product product;
@@ -183,11 +194,7 @@ static base_status unpack(const op_call *call, const rt_environment *environment
     (void)environment;
     if (input != 1 || !read_product(call, &product) || !is_unpacked(&product))
         return base_fail(report, BASE_INVALID, "input %u of this product is not packed", input);
-    const float *from = packed->data;
-    float *to = row_major;
-    for (int64_t k = 0; k < product.depth; k++)
-        for (int64_t j = 0; j < product.columns; j++)
-            to[k * product.b_depth + j * product.b_column] = from[rt_product_panels_place(&product, k, j)];
+    rt_product_panels_unpack(&product, packed->data, row_major);
     return BASE_OK;
 }
 

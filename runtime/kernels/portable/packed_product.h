@@ -33,6 +33,8 @@ bool rt_packed_product_wanted(const op_call *call, const rt_environment *environ
 bool rt_product_panels_bytes(const rt_packed_product *product, size_t *bytes);
 /* Lays the weights at `from`, with the strides of the model, in panels; floats are multiplied by alpha. */
 void rt_product_panels_pack(const rt_packed_product *product, const void *from, void *panels);
+/* And back, but for alpha. */
+void rt_product_panels_unpack(const rt_packed_product *product, const void *panels, void *to);
 
 /* What is left to do for `columns` finished sums of a row in float, from `column` on: scale, bias, activation. `bias` is NULL where there is none. */
 void rt_packed_product_finish(const rt_packed_product *product, const float *bias, int64_t column,

@@ -257,11 +257,6 @@ static base_status run_packed(const rt_prepared *prepared, const op_tensor *inpu
     return status;
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
@@ -291,4 +286,5 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                      &call->outputs[0].type.shape, &state->plan, report);
 }
 
-const rt_kernel rt_kernel_pad = {.name = "portable.pad", .accepts = accepts, .prepare = prepare};
+const rt_kernel rt_kernel_pad = {
+    .name = "portable.pad", .accepts = rt_accepts_any_row_major, .prepare = prepare};

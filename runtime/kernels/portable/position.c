@@ -19,11 +19,6 @@ typedef struct position_state {
     rt_loop loop;
 } position_state;
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static void split(const op_shape *shape, int32_t axis, position_state *state) {
     state->outer = state->inner = 1;
     for (int32_t d = 0; d < shape->rank; d++) {
@@ -524,13 +519,15 @@ static base_status prepare_depth_space(const op_call *call, const rt_environment
 }
 
 const rt_kernel rt_kernel_one_hot = {
-    .name = "portable.one_hot", .accepts = accepts, .prepare = prepare_one_hot};
+    .name = "portable.one_hot", .accepts = rt_accepts_any_row_major, .prepare = prepare_one_hot};
 const rt_kernel rt_kernel_eye_like = {
-    .name = "portable.eye_like", .accepts = accepts, .prepare = prepare_eye_like};
-const rt_kernel rt_kernel_trilu = {.name = "portable.trilu", .accepts = accepts, .prepare = prepare_trilu};
-const rt_kernel rt_kernel_reverse_sequence = {
-    .name = "portable.reverse_sequence", .accepts = accepts, .prepare = prepare_reverse_sequence};
+    .name = "portable.eye_like", .accepts = rt_accepts_any_row_major, .prepare = prepare_eye_like};
+const rt_kernel rt_kernel_trilu = {
+    .name = "portable.trilu", .accepts = rt_accepts_any_row_major, .prepare = prepare_trilu};
+const rt_kernel rt_kernel_reverse_sequence = {.name = "portable.reverse_sequence",
+                                              .accepts = rt_accepts_any_row_major,
+                                              .prepare = prepare_reverse_sequence};
 const rt_kernel rt_kernel_cum_sum = {
-    .name = "portable.cum_sum", .accepts = accepts, .prepare = prepare_cum_sum};
+    .name = "portable.cum_sum", .accepts = rt_accepts_any_row_major, .prepare = prepare_cum_sum};
 const rt_kernel rt_kernel_depth_space = {
-    .name = "portable.depth_space", .accepts = accepts, .prepare = prepare_depth_space};
+    .name = "portable.depth_space", .accepts = rt_accepts_any_row_major, .prepare = prepare_depth_space};

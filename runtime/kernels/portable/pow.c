@@ -72,28 +72,9 @@ static int64_t cut(double value, int64_t low, int64_t high, double beyond) {
 }
 
 static void store_real(op_dtype dtype, void *data, int64_t index, double value) {
-    switch (dtype) {
-    case OP_FLOAT:
-        ((float *)data)[index] = (float)value;
-        break;
-    case OP_DOUBLE:
-        ((double *)data)[index] = value;
-        break;
-    case OP_INT32:
-        ((int32_t *)data)[index] = (int32_t)cut(value, INT32_MIN, INT32_MAX, 0x1p31);
-        break;
-    case OP_INT64:
-        ((int64_t *)data)[index] = cut(value, INT64_MIN, INT64_MAX, 0x1p63);
-        break;
-    case OP_FLOAT16:
-        ((uint16_t *)data)[index] = base_half_from_double(value);
-        break;
-    case OP_BFLOAT16:
-        ((uint16_t *)data)[index] = base_bfloat16_from_double(value);
-        break;
-    default:
-        break;
-    }
+    if (dtype == OP_INT32) ((int32_t *)data)[index] = (int32_t)cut(value, INT32_MIN, INT32_MAX, 0x1p31);
+    else if (dtype == OP_INT64) ((int64_t *)data)[index] = cut(value, INT64_MIN, INT64_MAX, 0x1p63);
+    else rt_element_store(dtype, data, index, value);
 }
 
 static void power_mixed(op_dtype dtype, void *to, const void *base, int64_t base_stride,

@@ -446,11 +446,6 @@ static base_status prepare_general(const op_call *call, base_arena *arena, rt_pr
     return BASE_OK;
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
@@ -484,9 +479,9 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
 }
 
 const rt_kernel rt_kernel_quantize_linear = {
-    .name = "portable.quantize_linear", .accepts = accepts, .prepare = prepare};
+    .name = "portable.quantize_linear", .accepts = rt_accepts_any_row_major, .prepare = prepare};
 const rt_kernel rt_kernel_dequantize_linear = {
-    .name = "portable.dequantize_linear", .accepts = accepts, .prepare = prepare};
+    .name = "portable.dequantize_linear", .accepts = rt_accepts_any_row_major, .prepare = prepare};
 
 /* ---- with the scale from the data ---------------------------------------------------------------------- */
 
@@ -578,5 +573,6 @@ static base_status prepare_dynamic(const op_call *call, const rt_environment *en
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_dynamic_quantize_linear = {
-    .name = "portable.dynamic_quantize_linear", .accepts = accepts, .prepare = prepare_dynamic};
+const rt_kernel rt_kernel_dynamic_quantize_linear = {.name = "portable.dynamic_quantize_linear",
+                                                     .accepts = rt_accepts_any_row_major,
+                                                     .prepare = prepare_dynamic};

@@ -224,12 +224,6 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
-/* The values of what is only looked at for its shape do not matter, and neither does how they lie. */
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     random_state *state = BASE_NEW(arena, random_state);
@@ -258,4 +252,5 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_random = {.name = "portable.random", .accepts = accepts, .prepare = prepare};
+const rt_kernel rt_kernel_random = {
+    .name = "portable.random", .accepts = rt_accepts_any_row_major, .prepare = prepare};

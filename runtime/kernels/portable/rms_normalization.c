@@ -108,11 +108,6 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
@@ -130,4 +125,4 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
 }
 
 const rt_kernel rt_kernel_rms_normalization = {
-    .name = "portable.rms_normalization", .accepts = accepts, .prepare = prepare};
+    .name = "portable.rms_normalization", .accepts = rt_accepts_any_row_major, .prepare = prepare};

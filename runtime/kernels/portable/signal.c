@@ -5,11 +5,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static bool is_real(op_dtype dtype) {
     return dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype);
 }
@@ -67,4 +62,4 @@ static base_status prepare_mel(const op_call *call, const rt_environment *enviro
 }
 
 const rt_kernel rt_kernel_mel_weight_matrix = {
-    .name = "portable.mel_weight_matrix", .accepts = accepts, .prepare = prepare_mel};
+    .name = "portable.mel_weight_matrix", .accepts = rt_accepts_any_row_major, .prepare = prepare_mel};

@@ -134,11 +134,6 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static base_status make_stops(normalizer_state *state, const op_attribute *words, base_arena *arena,
                               base_report *report) {
     if (!words || words->kind != OP_ATTRIBUTE_STRINGS) return BASE_OK;
@@ -184,7 +179,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
 }
 
 const rt_kernel rt_kernel_string_normalizer = {.name = "portable.string_normalizer",
-                                               .accepts = accepts,
+                                               .accepts = rt_accepts_any_row_major,
                                                .prepare = prepare,
                                                .measure = measure,
                                                .release = release};

@@ -11,11 +11,6 @@ typedef struct string_state {
     base_arena *texts;
 } string_state;
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static string_state *begin(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, rt_run_function *run) {
     string_state *state = BASE_NEW(arena, string_state);
@@ -160,6 +155,8 @@ static base_status prepare_split(const op_call *call, const rt_environment *envi
 }
 
 const rt_kernel rt_kernel_string_concat = {
-    .name = "portable.string_concat", .accepts = accepts, .prepare = prepare_concat};
-const rt_kernel rt_kernel_string_split = {
-    .name = "portable.string_split", .accepts = accepts, .prepare = prepare_split, .measure = measure_split};
+    .name = "portable.string_concat", .accepts = rt_accepts_any_row_major, .prepare = prepare_concat};
+const rt_kernel rt_kernel_string_split = {.name = "portable.string_split",
+                                          .accepts = rt_accepts_any_row_major,
+                                          .prepare = prepare_split,
+                                          .measure = measure_split};

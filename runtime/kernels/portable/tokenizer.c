@@ -188,13 +188,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return status;
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 const rt_kernel rt_kernel_tokenizer = {.name = "portable.tokenizer",
-                                       .accepts = accepts,
+                                       .accepts = rt_accepts_any_row_major,
                                        .prepare = prepare,
                                        .release = release,
                                        .measure = measure};

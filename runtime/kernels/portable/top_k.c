@@ -490,11 +490,6 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     top_state *state = BASE_NEW(arena, top_state);
@@ -524,4 +519,5 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_top_k = {.name = "portable.top_k", .accepts = accepts, .prepare = prepare};
+const rt_kernel rt_kernel_top_k = {
+    .name = "portable.top_k", .accepts = rt_accepts_any_row_major, .prepare = prepare};

@@ -140,11 +140,6 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
@@ -165,4 +160,5 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_training = {.name = "portable.training", .accepts = accepts, .prepare = prepare};
+const rt_kernel rt_kernel_training = {
+    .name = "portable.training", .accepts = rt_accepts_any_row_major, .prepare = prepare};

@@ -31,11 +31,6 @@ static base_status run_packed(const rt_prepared *prepared, const op_tensor *inpu
     return BASE_OK;
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
-    return rt_accepts_row_major(call);
-}
-
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
@@ -72,4 +67,5 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_transpose = {.name = "portable.transpose", .accepts = accepts, .prepare = prepare};
+const rt_kernel rt_kernel_transpose = {
+    .name = "portable.transpose", .accepts = rt_accepts_any_row_major, .prepare = prepare};

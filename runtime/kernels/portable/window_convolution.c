@@ -14,14 +14,14 @@ static bool read_window(const op_call *call, rt_window_shape *s) {
     op_window window;
     bool slides = false;
     if (op_window_read(call, call->inputs[1].type.shape.dims + 2, &window, NULL) != BASE_OK) return false;
+    const op_window three = op_window_of_three(&window); /* a signal is an image one row high */
     for (int i = 0; i < 2; i++) {
-        const int at = i - (2 - window.rank); /* below 0: a signal is an image one row high */
-        s->input[i] = at < 0 ? 1 : window.input[at];
-        s->output[i] = at < 0 ? 1 : window.output[at];
-        s->kernel[i] = at < 0 ? 1 : window.kernel[at];
-        s->stride[i] = at < 0 ? 1 : window.stride[at];
-        s->dilation[i] = at < 0 ? 1 : window.dilation[at];
-        s->before[i] = at < 0 ? 0 : window.before[at];
+        s->input[i] = three.input[i + 1];
+        s->output[i] = three.output[i + 1];
+        s->kernel[i] = three.kernel[i + 1];
+        s->stride[i] = three.stride[i + 1];
+        s->dilation[i] = three.dilation[i + 1];
+        s->before[i] = three.before[i + 1];
         slides |= s->kernel[i] != 1 || s->stride[i] != 1 || s->before[i] != 0 || s->input[i] != s->output[i];
     }
     return slides || s->groups > 1;
