@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pattern.c: what passes ask that recognise operators as exporters take them apart. */
+/* pattern.c: questions of passes that look for patterns of nodes, as exporters write what is one operator here. */
 #include "ir/operators/window.h"
 #include "passes/base/pass.h"
 #include <string.h>

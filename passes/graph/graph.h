@@ -28,7 +28,7 @@ base_status pass_join_convolutions(pass_context *context); /* join_convolutions.
 /* A ScatterND or GatherND whose constant indices go through whole axes names their slices. (shorten_indices.c; for
  * fold-constants) */
 base_status pass_shorten_indices(pass_context *context, ir_node *node);
-/* Where that makes 1 of each -1 in the shape of an Expand becomes a Concat of extents; nobody reads it then. (expand_shapes.c; for
+/* A Where that writes 1 for each -1 into the shape of an Expand: a Concat of extents takes its place. (expand_shapes.c; for
  * fold-constants) */
 base_status pass_expand_shape(pass_context *context, ir_node *node);
 /* A product can read its operand (0: left, 1: right) with the axes in this order: the innermost stays the depth of the left

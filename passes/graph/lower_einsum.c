@@ -4,18 +4,24 @@
  *     %y = Einsum(%a, %b) {equation = "bhid,bhjd->bhij"}
  *  => %t = Transpose(%b) {perm = [0, 1, 3, 2]}   %y = MatMul(%a, %t)
  *
- * Of three operands and more, two become one until one is left: those whose product takes the least work, the first of equals. In 16 bits
- * that would round what is between, so that it is done in float.
+ * Of three operands and more, two become one until one is left: those whose product takes the least work; of equals, the first. What is between
+ * would be rounded in 16 bits, so it is done in float.
  *
- * What one operand alone has, and the result lacks, is summed up first; and a dimension of 1 whose label another operand has is left out, as it is
- * broadcast. Then, of two operands, labels of both and of the result number the products, those of both that the result lacks are summed
- * over, those of one operand are its rows, of the other its columns; several of a kind count as one dimension, by Reshape. Rows or columns that the
- * result has before what numbers the products do that, too, where enough are left: the result is not transposed then. Where nothing is summed over, it
- * is Mul. Products of floats that lie side by side, as what numbers them is innermost everywhere, stay an Einsum. Transposes and Reshapes that do nothing are not made.
+ * Labels that one operand alone has, and the result lacks, are summed first. A dimension of 1 is left out where another operand has its label: it is
+ * broadcast. The other labels of two operands are of four kinds; several of a kind count as one dimension, by Reshape:
  *
- * Extents may be open. One that numbers products may differ, as MatMul broadcasts it, but those that are summed over must be the same symbol. A Reshape
- * keeps a dynamic dimension in its place, or finds it as the one that it is not told. What would need more than that stays an Einsum of two operands
- * without labels that one alone has; and an operand with a label twice is an Einsum that copies its diagonal. Rows are not joined where there is one product.
+ *     of both and of the result          they number the products
+ *     of both, but not of the result     the depth: they are summed over
+ *     of one operand and of the result   its rows, or its columns
+ *
+ * Without a depth it is Mul. Rows or columns that stand in the result before the labels that number the products number them as well, where enough
+ * are left: the result is not transposed then. Products of floats whose numbering labels are innermost everywhere lie side by side; they stay an
+ * Einsum. Transposes and Reshapes that do nothing are not made.
+ *
+ * Extents may be open. One that numbers products may differ between the operands, as MatMul broadcasts it; one that is summed over must be the same
+ * symbol. A Reshape can keep a dynamic dimension in its place, or find it as the one extent that it is not told. What would need more stays an
+ * Einsum of two operands, after the first sums. An operand with a label twice is an Einsum that copies its diagonal. Rows are not joined where there
+ * is one product.
  *
  * Needs: types, folded shapes. Breaks: that somebody reads every node. Guarantees: types of what it puts in; an Einsum that
  * remains has a kernel.

@@ -9,8 +9,8 @@
  * change together, and only where fewer elements are moved then: each Transpose that nobody else reads and each inverse go, and each
  * result that somebody else reads is put in order again.
  *
- * What such an operator reads beside what is in the other order can be put in that order too, which costs a Transpose. This is tried when all
- * that needs none has changed:
+ * Such an operator may read another value, too, which is in the old order. That can be put in the new one, which costs a Transpose. It is tried
+ * when all has changed that needs none:
  *
  *     %a = Add(Transpose(%p), %x)  %q = f(Transpose(%a))  %b = Add(Transpose(%q), %a)  ...
  *  => %a = Add(%p, Transpose(%x))  %q = f(%a)  %b = Add(%q, %a)  ...

@@ -4,14 +4,18 @@
  *     %y: float32[1,n] = MatMul(%x, %w: float32[k,n], %b)
  *  => %y: float32[1,n] = MatMul(%x, %w: float32[k,n], %b) {ouro.weights_bits = 20, ouro.weights_error = 0.0000015}
  *
- * A product of a few rows takes as long as its weights take to be read: five eighths of the bytes are two thirds of the time. What is lost is less than
- * other kernels lose that are chosen by what they take (Winograd's), and like them it is forbidden where arithmetic has to be exact.
+ * A product of a few rows takes as long as its weights take to be read: five eighths of the bytes are two thirds of the time. Less is lost than by
+ * Winograd's convolution, which is also chosen by what it takes; both are forbidden where arithmetic has to be exact.
  *
- * How much weights lose depends on how they are spread: numbers of a block share a scale, by which the largest of them is the largest integer. Where a column
- * loses more than MOST_LOST, relative to the mean size of its weights, the matrix takes 24 bits; where it loses too much then, too, it stays in float, as do weights that products of more
- * rows read, too. Where only a run knows how many rows there are, few of them may gain much, and many lose little (a twentieth): so weights are stored that come from memory in
- * each run, and those of plans that keep states which grow, as there mostly is one row. A table of embeddings that is the matrix of such a product turned round is stored
- * as that matrix is: the same bytes, which the plan holds once. The error stays with the node ("ouro.weights_error") for the report.
+ * The numbers of a block share a scale, by which the largest of them is the largest integer. So what weights lose depends on how they are spread. Where a
+ * column loses more than MOST_LOST, relative to the mean size of its weights, the matrix takes 24 bits. Where it loses too much even then, or products
+ * of more rows read the matrix, too, it stays in float.
+ *
+ * Where only a run knows how many rows there are, few rows may gain much, and many lose little (a twentieth). So weights are stored that come from memory in
+ * each run, and those of plans that keep states which grow, as there mostly is one row.
+ *
+ * A table of embeddings may be the matrix of such a product turned round. It is stored as the matrix is: the same bytes, which the plan holds once.
+ * The error stays with the node ("ouro.weights_error") for the report.
  *
  * Needs: types; after weights that lose nothing in 16 bits were stored so, which takes more away. Breaks: nothing. Guarantees: only
  * attributes change.

@@ -9,8 +9,8 @@
  * twice. Packed alike, both are the same bytes, which are written once. Which kernel a product gets is asked of the kernels; where
  * it may get another one in the end (many rows: seven products of halves), the table stays as it is. In plans for any machine products do not pack
  * floats. There a product of one row, or of an open number that mostly is one, reads the table itself: that takes 0.75 of the time of one row, and
- * more of several rows, whose numbers have to be turned round. Tables that products read in fewer bits are none of this pass
- * (quantize_weights.c, block_float_weights.c).
+ * more of several rows, whose numbers have to be turned round. Tables that products read in fewer bits are left to
+ * quantize_weights.c and block_float_weights.c.
  *
  * Needs: types; after the weights of products and tables have their types and bits. Breaks: nothing. Guarantees: values stay what they were, and to the
  * bit with exact arithmetic: a product that reads the table adds in another order.

@@ -14,8 +14,8 @@
  * its node leaves.
  *
  * Where extents of images are open, kernels are asked about examples of them, of one image where their number is open. Scratch is then taken
- * when a run knows the extents: it is no part of the arena, hence limited by twice what the application reads and writes. The kernel works in as
- * many blocks for each image (ouro.image_blocks), so that more images take no more scratch, or sees itself in how many it does.
+ * when a run knows the extents: it is no part of the arena, hence limited by twice what the application reads and writes. The kernel is told
+ * in how many blocks it works for each image (ouro.image_blocks), so that more images take no more scratch, or finds that itself.
  *
  * What is live at once may fit under the limit where the planner leaves gaps. So the choices are tried: where storages end above
  * the limit, the nodes of these steps get less, until the planner's arena fits.

@@ -6,7 +6,7 @@
  *
  * Only where the limit of the arena asks for it (pass_options.arena_limit). Live ranges are estimated in the order of the list. Of
  * the values that nobody reads in a full step, but before it and after it, the one is taken that lowers these steps most for the
- * time it takes; and so on. What it is made of is there at the later reader anyhow, is cheap itself, or is kept longer, if it is smaller.
+ * time it takes; and so on. Each of its inputs is live at the later reader anyhow, is cheap to compute as well, or is smaller, and kept longer.
  *
  * Estimates know nothing of orders and planners: what is found is tried on a copy of the module, and kept if the arena comes
  * out smaller. Where that alone does not meet the limit, bands follow (make-bands); then what both come to is compared with what

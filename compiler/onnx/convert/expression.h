@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* expression.h: what converters say operators with that are made of others. Functions that return values return NULL when
+/* expression.h: one node each, for converters that say an operator with several others. Functions that return values return NULL when
  * memory runs out, and give NULL for NULL, so that expressions nest. */
 #ifndef OURO_IMPORT_EXPRESSION_H
 #define OURO_IMPORT_EXPRESSION_H

@@ -3,8 +3,9 @@
  *
  * They become a Loop over the experts. It scans their weights, so that those of an expert are read where they lie, and carries the sum of
  * what they give. In its body an If leaves out an expert that no row has chosen: a decoder's token reads the weights of its own experts only.
- * Where some row has chosen it, few rows go through it all, and those that have not chosen it count nothing. Of many rows those that have come first, in
- * blocks of as many as an expert has on average, and a Loop takes the blocks in which there are any: every shape is known.
+ * Where some row has chosen it and there are few rows, all of them go through it, and what it gives for those that have not chosen it counts nothing. Many
+ * rows are put in order, those that have chosen it first, and cut into blocks of as many rows as an expert has on average. A Loop takes the blocks that
+ * hold any of these. So every shape is known.
  *
  * What the pages of ContribOperators.md leave open is as in ONNX Runtime: weights of the chosen are taken from a softmax over all experts;
  * "gelu" is its approximation by tanh. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alignment.c: what lies along what, of two sequences: DynamicTimeWarping, the cheapest path through a matrix of costs, and
+/* alignment.c: how two sequences go together: DynamicTimeWarping, the cheapest path through a matrix of costs, and
  * BifurcationDetector, which accepts predicted tokens up to the first that differs from the source. Both have results whose size
  * depends on data: it is found first, and kept in the scratch for the run.
  */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bit_panels.c: implements bit_panels.h.
  *
- * Elements of a row that meet the same block share a scale, or fewer do: a span (digit_tiles.h). A row that is split holds span after span: for each digit, the
- * highest first, a byte of each element, in the order of the codes that they meet; the scale; and the sum of the numbers, times -2^(bits - 1), or times -1 where columns have zero points
- * of their own.
+ * A span is some elements of a row that share a scale: those that meet one block, or a part of them (digit_tiles.h). A row that is split holds span after
+ * span. A span is
+ *   - for each digit, the highest first, a byte of each element, in the order of the codes that they meet;
+ *   - the scale;
+ *   - the sum of the numbers, times -2^(bits - 1), or times -1 where columns have zero points of their own.
  *
  * Two panels are read at once, which lie far apart: memory is read from front to back in two places, where a processor reads ahead by itself; asking ahead takes
  * more time than it saves. As many rows meet them as have their sums in registers; the next ones find both in a cache.

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* direct_convolution.c: Conv in float, windows of up to 128 elements, on images whose channels lie side by side, in
- * blocks of 16 or innermost; or on row-major images of a few channels, of which it makes either, with windows of one row of up to 8,192;
- * results of signals that nobody wants to lie so are row-major.
+/* direct_convolution.c: Conv in float on images whose channels lie side by side, in blocks of 16 or innermost, with windows of up to 128
+ * elements. The image may also be row-major, of a few channels; a window of one row may then have up to 8,192 elements. Channels of the result lie
+ * side by side; of signals it is row-major where nobody wants that.
  *
  * Lanes are filters. A tile is some panels of 16 filters at some points, whose sums stay in registers while all channels of all elements of
  * the window pass by (direct_tiles.c); results are finished before they are written. Nothing is made for a shape
  * when a session begins but a table of places. Weights that are computed in the run are packed into scratch (direct_weights.c). So are the rows of a
- * signal with zeros at their ends, where many results see beside it: each of them would read all weights for itself. Chetlur et al., "cuDNN: Efficient Primitives for Deep Learning" (2014), describes a
+ * signal, with zeros at their ends, where many results see beyond it: without these zeros each such result would read all weights for itself. Chetlur et al., "cuDNN: Efficient Primitives for Deep Learning" (2014), describes a
  * convolution as a product of which one factor is never stored.
  *
  * The weights: [16 filters][part of the channels][element of the window][channel of the part][filter]; parts are blocks, or up to 64

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* einsum.c: Einsum, in its general form: what passes/graph/lower_einsum.c leaves of it, for which all extents are known here.
  *
- * Two operands whose labels number products or are rows, columns or the depth of matrices are a stack of matrix products (product.h). They and the result
- * are read and written where they lie, if what numbers products is innermost everywhere (side_by_side.h) or each kind of labels has one stride there; otherwise a copy in scratch is in the order of the kinds.
- * One operand of which nothing is summed up, as a diagonal, is copied. All else is a nest of loops, one for each label: products of one factor of each operand, of 64 neighbours at a time, are added in double, or
- * as integers that wrap around.
+ * Two operands are a stack of matrix products (product.h) where each label numbers the products, or is of rows, columns or the depth. All three
+ * tensors are used where they lie, if the labels that number products are innermost everywhere (side_by_side.h), or each kind of labels has one stride.
+ * Otherwise a copy in scratch has them in the order of the kinds.
+ *
+ * One operand of which nothing is summed, as a diagonal, is copied. All else is a nest of loops, one for each label: products of one factor of each
+ * operand, for 64 neighbours at a time, are added in double, or as integers that wrap around.
  */
 #include "ir/operators/einsum.h"
 #include "runtime/kernels/portable/cost.h"

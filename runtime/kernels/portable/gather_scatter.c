@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gather_scatter.c: elements and slices taken from, or put to, places that indices name one by one:
- * GatherElements, GatherND, ScatterElements, ScatterND. Negative indices count from the end; one that is out of
- * range is reported before anything is read with it, and before anything is written by the others than
- * GatherElements and GatherND, which look at their indices as they go. What is put to one place several times is put in order, or added
- * up, or multiplied, or the largest or smallest stays, as `reduction` says.
+ * GatherElements, GatherND, ScatterElements, ScatterND. Negative indices count from the end. One that is out of
+ * range is reported before anything is read with it. Gathers look at their indices as they go; scatters look at all of them before
+ * they write. What is put to one place several times is put in order, or added up, or multiplied, or the largest or smallest stays, as
+ * `reduction` says.
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* top_k.c: the k largest or smallest along an axis, in order; of equal elements the one with the lower index comes
- * first. NaN is larger than every number. A heap of k (key, index) pairs is kept in the scratch of each thread, and sorted in the end; threads share the rows. Rows of
- * floats, and of halves and near integers that become floats, are looked at as integers that compare as they do: the extremes of some lanes say what most elements are not better than, which are passed over many
- * at a time; of the others up to 2 k are kept, and the best of them chosen. The first few of many lines are found in lanes (top_lanes.h).
+ * first. NaN is larger than every number. Threads share the rows.
+ *
+ * A heap of k (key, index) pairs is kept in the scratch of each thread, and sorted in the end. Floats, and what becomes floats without loss (16 bits,
+ * and integers that are near each other), are looked at as integers that compare as they do. The extremes of some lanes give a limit that most
+ * elements do not exceed: these are passed over, many at a time. Of the others up to 2 k are kept, and the best k of them chosen. The first few of
+ * many lines are found in lanes (top_lanes.h).
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
