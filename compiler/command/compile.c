@@ -365,12 +365,12 @@ static base_status show_tradeoff(const compile_arguments *given, const ouro_comp
     return status;
 }
 
-static int compile_and_emit(const command *self, const compile_arguments *given, const char *model,
-                            base_arena *arena) {
-    const ouro_dim *dims;
+/* What the arguments ask for, but for where the plan goes. */
+static int read_options(const command *self, const compile_arguments *given, const char *model,
+                        base_arena *arena, ouro_compile_options *options) {
+    const ouro_dim *dims, *bounds;
     const ouro_shape *shapes;
     ouro_state_pair *states;
-    const ouro_dim *bounds;
     size_t limit;
     double time_limit;
     int status = check_formats(self, given);
@@ -380,21 +380,8 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
     if (!status) status = command_dims(self, &given->bounds, arena, &bounds);
     if (!status) status = read_states(self, &given->states, arena, &states);
     if (status) return status;
-    const char *plan_path = given->plan ? given->plan : default_plan_path(model, arena);
-    if (!plan_path) return command_fail_memory();
-    bool others = given->dot || given->memory_map || given->report || given->problem;
-    if (!given->plan && others && !can_write_beside(plan_path, arena)) {
-        command_note(
-            "the directory of %s cannot be written: no plan is written (-o FILE writes one elsewhere)",
-            model);
-        plan_path = NULL;
-    }
-    if (plan_path && strcmp(plan_path, model) == 0) {
-        return command_fail_usage(self, "'%s' is both the model and the plan", model);
-    }
-    ouro_compile_options options = {
+    *options = (ouro_compile_options){
         .model_path = model,
-        .plan_path = plan_path,
         .dims = dims,
         .dim_count = given->dims.count,
         .shapes = shapes,
@@ -427,6 +414,32 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
         .problem_path = given->problem,
         .dump_after = given->dump_after,
     };
+    return 0;
+}
+
+/* Where the plan goes; NULL: nowhere, as other files are asked for and it cannot be written beside the model. */
+static int find_plan_path(const command *self, const compile_arguments *given, const char *model,
+                          base_arena *arena, const char **path) {
+    *path = given->plan ? given->plan : default_plan_path(model, arena);
+    if (!*path) return command_fail_memory();
+    const bool others = given->dot || given->memory_map || given->report || given->problem;
+    if (!given->plan && others && !can_write_beside(*path, arena)) {
+        command_note(
+            "the directory of %s cannot be written: no plan is written (-o FILE writes one elsewhere)",
+            model);
+        *path = NULL;
+    }
+    if (*path && strcmp(*path, model) == 0)
+        return command_fail_usage(self, "'%s' is both the model and the plan", model);
+    return 0;
+}
+
+static int compile_and_emit(const command *self, const compile_arguments *given, const char *model,
+                            base_arena *arena) {
+    ouro_compile_options options;
+    int status = read_options(self, given, model, arena, &options);
+    if (!status) status = find_plan_path(self, given, model, arena, &options.plan_path);
+    if (status) return status;
     base_report report = {0};
     if (show_tradeoff(given, &options, &report) != BASE_OK) return command_fail_report(&report);
     compile_result result;
@@ -449,7 +462,7 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
     command_progress_say(&progress, "writing files");
     if (done == BASE_OK) done = compile_emit(&result, &options, &report);
     command_progress_end(&progress);
-    if (done == BASE_OK && !given->quiet) print_result(&result, model, plan_path, given->verbose);
+    if (done == BASE_OK && !given->quiet) print_result(&result, model, options.plan_path, given->verbose);
     compile_result_free(&result);
     return done == BASE_OK ? 0 : command_fail_report(&report);
 }

@@ -501,6 +501,31 @@ static bool size_scratch(integer_convolution *shape, int threads, size_t *bytes)
            base_size_add(shape->image_bytes, members, bytes);
 }
 
+/* How many columns and rows a block of the product has. */
+static void choose_blocks(integer_convolution *shape, const op_call *call, int threads) {
+    const rt_integer_image *image = &shape->image;
+    /* Bands of rows are there where memory is short. */
+    const bool band = op_attribute_find(&call->attributes, "ouro.packed_extents") != NULL;
+    shape->columns_each =
+        shape->arranged ? rt_filters_columns(shape->quads, !rt_image_is_direct(image))
+                        : rt_integer_columns(image->filters, image->channels * image->kernel_size, band);
+    /* Blocks of as many columns as tiles are good for, where they are. */
+    const int64_t wide = shape->columns_each < RT_FILTER_TILES_COLUMNS ? shape->columns_each
+                                                                       : RT_FILTER_TILES_COLUMNS,
+                  columns = image->positions < wide ? image->positions : wide;
+    shape->tiles = shape->arranged &&
+                   rt_filter_tiles_fit(image->filters, columns, shape->quads, quads_apart(image)) &&
+                   rt_byte_tiles_wanted();
+    if (shape->tiles) shape->columns_each = wide;
+    /* Smaller blocks where there would be too few for the threads. */
+    const int64_t parts = image->group * ((image->positions + shape->columns_each - 1) / shape->columns_each);
+    const int64_t wanted = parts >= threads ? 1 : (threads + parts - 1) / parts;
+    shape->rows_each = (image->filters + wanted - 1) / wanted;
+    shape->rows_each += -shape->rows_each & (RT_FILTERS_STRIP - 1);
+    if (shape->rows_each > image->filters) shape->rows_each = image->filters;
+    if (shape->rows_each > RT_INTEGER_ROWS) shape->rows_each = RT_INTEGER_ROWS;
+}
+
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     if (rt_integer_is_empty(call)) {
@@ -550,33 +575,15 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         return BASE_OK;
     }
     rt_integer_image *image = &shape->image;
-    const int64_t depth = image->channels * image->kernel_size;
-    if (call->inputs[filters_input(call)].type.layout == OP_LAYOUT_PACKED && depth > 0) {
+    if (call->inputs[filters_input(call)].type.layout == OP_LAYOUT_PACKED &&
+        image->channels * image->kernel_size > 0) {
         const rt_filters_shape filters = {image->channels, image->kernel_size};
         shape->arranged = true;
         shape->quads = rt_filters_quads(filters);
         image->by_channels = rt_filters_by_channels(filters);
     }
     rt_image_choose_form(image);
-    /* Bands of rows are there where memory is short. */
-    const bool band = op_attribute_find(&call->attributes, "ouro.packed_extents") != NULL;
-    shape->columns_each = shape->arranged ? rt_filters_columns(shape->quads, !rt_image_is_direct(image))
-                                          : rt_integer_columns(image->filters, depth, band);
-    /* Blocks of as many columns as tiles are good for, where they are. */
-    const int64_t wide = shape->columns_each < RT_FILTER_TILES_COLUMNS ? shape->columns_each
-                                                                       : RT_FILTER_TILES_COLUMNS,
-                  columns = image->positions < wide ? image->positions : wide;
-    shape->tiles = shape->arranged &&
-                   rt_filter_tiles_fit(image->filters, columns, shape->quads, quads_apart(image)) &&
-                   rt_byte_tiles_wanted();
-    if (shape->tiles) shape->columns_each = wide;
-    /* Smaller blocks where there would be too few for the threads. */
-    const int64_t parts = image->group * ((image->positions + shape->columns_each - 1) / shape->columns_each);
-    const int64_t wanted = parts >= environment->threads ? 1 : (environment->threads + parts - 1) / parts;
-    shape->rows_each = (image->filters + wanted - 1) / wanted;
-    shape->rows_each += -shape->rows_each & (RT_FILTERS_STRIP - 1);
-    if (shape->rows_each > image->filters) shape->rows_each = image->filters;
-    if (shape->rows_each > RT_INTEGER_ROWS) shape->rows_each = RT_INTEGER_ROWS;
+    choose_blocks(shape, call, environment->threads);
     if (!size_scratch(shape, environment->threads, &prepared->scratch_bytes))
         return base_fail(report, BASE_INVALID, "the tensors are too large");
     if (!rt_image_tabulate(image, arena)) return base_fail_memory(report);
