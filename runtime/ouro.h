@@ -229,9 +229,9 @@ const char *ouro_version(void);
  * not matter: it may be replaced, changed, cut or removed. Free with ouro_plan_free, after its sessions. OURO_INVALID:
  * the file or the plan; OURO_MACHINE: reading it, or memory. */
 ouro_status ouro_plan_load(const char *path, ouro_plan **plan, ouro_error *error);
-/* The same, but the file is mapped, not read: processes that map one file share its pages, and what is never used is
- * never loaded into them: it is read once for its checksum, and leaves the process again. The file must not change while the plan is open: a file that shrinks ends the process with SIGBUS, one
- * that is written to makes runs compute anything. Replacing it by another (rename) is no change of it. */
+/* The same, but the file is mapped, not read: processes that map one file share its pages, and what is never used is never loaded into them: it
+ * is read once for its checksum, and leaves the process again. The file must not change while the plan is open: a file that shrinks ends the
+ * process with SIGBUS, one that is written to makes runs compute anything. Replacing it by another (rename) is no change of it. */
 ouro_status ouro_plan_map(const char *path, ouro_plan **plan, ouro_error *error);
 /* The same for a plan in memory (aligned to 64, kept by the caller until ouro_plan_free): no file system. */
 ouro_status ouro_plan_open(const void *bytes, size_t size, ouro_plan **plan, ouro_error *error);
@@ -280,11 +280,10 @@ ouro_status ouro_session_bind_input(ouro_session *session, size_t index, const v
  * not. */
 ouro_status ouro_session_bind_value(ouro_session *session, size_t index, const ouro_value *value,
                                     ouro_error *error);
-/* The next runs write output `index` straight to `data`, aligned to its element type; `bytes` is its
- * capacity. It may be written at any time of a run, so it must not overlap any other bound buffer. NULL: to
- * memory of the session, as at the beginning (which it does not hold while he has bound his own). An output whose extents are known only after a run is copied
- * there; too small a capacity then fails the run, and so does one for fewer samples than an open batch has. Memory of the session has the
- * size of one sample until a run has more; then it is taken anew. */
+/* The next runs write output `index` straight to `data`, aligned to its element type; `bytes` is its capacity. It may be written at any time of
+ * a run, so it must not overlap any other bound buffer. NULL: to memory of the session, as at the beginning (which it does not hold while he has
+ * bound his own). An output whose extents are known only after a run is copied there; too small a capacity then fails the run, and so does one
+ * for fewer samples than an open batch has. Memory of the session has the size of one sample until a run has more; then it is taken anew. */
 ouro_status ouro_session_bind_output(ouro_session *session, size_t index, void *data, size_t bytes,
                                      ouro_error *error);
 /* What a run with inputs of these dimensions needs and gives, before it happens, and memory for it: later runs with them

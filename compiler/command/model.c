@@ -293,8 +293,8 @@ static bool append(text_list *list, base_arena *arena, const char *const *items,
     return true;
 }
 
-/* The names of inputs that --input gives: what is given is no constant, though it may have a default value. What cannot be read is said when it is. False when
- * memory runs out. */
+/* The names of inputs that --input gives: what is given is no constant, though it may have a default value. What cannot be read is said when it
+ * is. False when memory runs out. */
 static bool given_names(const command_model_request *request, base_arena *arena, text_list *names) {
     for (size_t i = 0; i < request->inputs.count; i++) {
         const char *given = request->inputs.items[i];

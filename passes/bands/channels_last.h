@@ -16,9 +16,10 @@ bool band_keeps_channels_last(const ir_node *node, const rt_environment *environ
  * RowsConv does? */
 bool band_reads_in_place(const ir_node *node, const rt_environment *environment, base_arena *arena);
 
-/* The nodes from *first to *last of one graph, all of which band_keeps_channels_last, get their channels innermost: what they
- * read from outside is reordered before it is read, if it is not read in place (such a Conv has the weights of RowsConv then), and what is read outside after it was made. *first and *last become those
- * of the region with these Reorders. In a trial, a module that is only planned, weights are without numbers. */
+/* The nodes from *first to *last of one graph, all of which band_keeps_channels_last, get their channels innermost: what they read from outside
+ * is reordered before it is read, if it is not read in place (such a Conv has the weights of RowsConv then), and what is read outside after it
+ * was made. *first and *last become those of the region with these Reorders. In a trial, a module that is only planned, weights are without
+ * numbers. */
 base_status band_put_channels_last(ir_node **first, ir_node **last, const rt_environment *environment,
                                    bool trial, base_arena *arena, base_report *report);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* steps.h: the nodes of the main graph, in their order, as the search for regions sees them: what each reads by rows, what it takes, and what is live around it.
+/* steps.h: the nodes of the main graph, in their order, as the search for regions sees them: what each reads by rows, what it takes, and what is
+ * live around it.
  */
 #ifndef OURO_BANDS_STEPS_H
 #define OURO_BANDS_STEPS_H

@@ -12,8 +12,8 @@
  * with the same numbers has them, the table would otherwise stay in float beside it (share_tables.c holds both once).
  *
  * Needs: types; after fusion, which looks for Gather as exporters write it, and after products have taken what they read. Breaks: nothing.
- * Guarantees: the same numbers, or those of the product. Tables that others read, too, and small ones, stay as they are: those of PASS_NEAR_BYTES and less, or, in plans for any machine,
- * those of fewer than 4,096 numbers.
+ * Guarantees: the same numbers, or those of the product. Tables that others read, too, and small ones, stay as they are: those of
+ * PASS_NEAR_BYTES and less, or, in plans for any machine, those of fewer than 4,096 numbers.
  */
 #include "passes/layout/layout.h"
 

@@ -19,10 +19,11 @@
  * LSTM and GRU read all their weights in each step. Their kernel stores them in 16 bits when it packs them (weight_panels.h), where
  * "ouro.weights_type" says so; integers have a scale for each column and a part of the depth there, as errors of a recurrence add up.
  *
- * Where nothing is asked for, weights lose nothing. Many models were trained in 16 bits and are floats only in the file: all weights of a matrix are then numbers of
- * bfloat16 or of float16, and are stored so, if all such matrices together are more than a near cache holds; in plans for any machine, always. Of many rows, or of
- * a number that only a run knows, products in fixed point are faster, where the machine has them: then such matrices stay in float. A plan that keeps states which
- * grow, as caches do, makes one token after the other: of a number of rows that only a run knows, it mostly is one.
+ * Where nothing is asked for, weights lose nothing. Many models were trained in 16 bits and are floats only in the file: all weights of a matrix
+ * are then numbers of bfloat16 or of float16, and are stored so, if all such matrices together are more than a near cache holds; in plans for
+ * any machine, always. Of many rows, or of a number that only a run knows, products in fixed point are faster, where the machine has them: then
+ * such matrices stay in float. A plan that keeps states which grow, as caches do, makes one token after the other: of a number of rows that only
+ * a run knows, it mostly is one.
  *
  * Needs: types; after fusion, which folds factors into weights of floats. Breaks: nothing. Guarantees: the same shapes; and, where
  * pass_options.weight_type is OP_NONE, the same weights.

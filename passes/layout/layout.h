@@ -32,8 +32,8 @@ static inline bool pass_is_small_table(const ir_value *table, const pass_options
            (!options->environment.portable_only && bytes <= PASS_NEAR_BYTES);
 }
 
-/* The last cache that a core reads from has 32 MiB in most processors that large models run on. Where memory is as fast as 40 GB/s for one core, floats of 52 MiB still
- * take 0.86 of the time of codes of 28 bits, and of 72 MiB as long; of more, codes win. */
+/* The last cache that a core reads from has 32 MiB in most processors that large models run on. Where memory is as fast as 40 GB/s for one core,
+ * floats of 52 MiB still take 0.86 of the time of codes of 28 bits, and of 72 MiB as long; of more, codes win. */
 enum { PASS_CACHED_BYTES = 64 << 20 };
 
 static inline size_t pass_cached_bytes(const pass_options *options) {

@@ -5,11 +5,11 @@
  *  => %x: float32[s,d] = Gather(%table: float32[n,d], %index) {ouro.panels = 1}  ...
  *  or %y = MatMul(%h, %table) {ouro.right = [1, 0]}                                  in plans for any machine
  *
- * Decoders have the weights of their last product in their table of embeddings. Products pack their weights for vectors, so that a plan would hold these numbers
- * twice. Packed alike, both are the same bytes, which are written once. Which kernel a product gets is asked of the kernels; where
- * it may get another one in the end (many rows: seven products of halves), the table stays as it is. In plans for any machine products do not pack
- * floats. There a product of one row, or of an open number that mostly is one, reads the table itself: that takes 0.75 of the time of one row, and
- * more of several rows, whose numbers have to be turned round. Tables that products read in fewer bits are left to
+ * Decoders have the weights of their last product in their table of embeddings. Products pack their weights for vectors, so that a plan would
+ * hold these numbers twice. Packed alike, both are the same bytes, which are written once. Which kernel a product gets is asked of the kernels;
+ * where it may get another one in the end (many rows: seven products of halves), the table stays as it is. In plans for any machine products do
+ * not pack floats. There a product of one row, or of an open number that mostly is one, reads the table itself: that takes 0.75 of the time of
+ * one row, and more of several rows, whose numbers have to be turned round. Tables that products read in fewer bits are left to
  * quantize_weights.c and block_float_weights.c.
  *
  * Needs: types; after the weights of products and tables have their types and bits. Breaks: nothing. Guarantees: values stay what they were, and to the

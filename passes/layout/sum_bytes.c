@@ -4,8 +4,9 @@
  *     %f = DequantizeLinear(%x: uint8[1,512,14,14], %scale, %zero)  %y = GlobalAveragePool(%f)
  *  => %s: int32[1,512,1,1] = ReduceSum(%x, [2, 3]) {ouro.wide = 1}  %y = DequantizeLinear(%s, scale / 196, 196 * zero)
  *
- * ReduceMean, and AveragePool whose window is the whole map, likewise. So floats, four times as many bytes, are not made, and the sum is exact: the mean differs from that of the floats by what
- * those round. What a Transpose did only for this goes, too, where the axes that stay are in the same order before it:
+ * ReduceMean, and AveragePool whose window is the whole map, likewise. So floats, four times as many bytes, are not made, and the sum is exact:
+ * the mean differs from that of the floats by what those round. What a Transpose did only for this goes, too, where the axes that stay are in
+ * the same order before it:
  *
  *     %t = Transpose(%x: uint8[1,14,14,512]) {perm = [0, 3, 1, 2]}  %f = DequantizeLinear(%t, ...)  %y = GlobalAveragePool(%f)
  *  => %s: int32[1,512] = ReduceSum(%x, [1, 2]) {ouro.wide = 1, keepdims = 0}  %u: int32[1,512,1,1] = Unsqueeze(%s)  ...

@@ -9,8 +9,8 @@
  *
  * What lies in a multi-view is live in all entries of it, and in a buffer that takes part in swaps in all of the group.
  *
- * Needs: storages, the order, addresses of what loops carry. Breaks: nothing. Guarantees: first, last, bytes of the storages in the arena and in the spill file;
- * scratch storages.
+ * Needs: storages, the order, addresses of what loops carry. Breaks: nothing. Guarantees: first, last, bytes of the storages in the arena and in
+ * the spill file; scratch storages.
  */
 #include "passes/memory/memory.h"
 

@@ -4,13 +4,12 @@
  *     %y = Relu(%x)      nobody reads %x later: %y becomes the bytes of %x
  *     %y = Conv(%x, %w, _, %r)      the residual %r is added to in place
  *
- * Allowed for input i and output 0, or a state and what it becomes, where the operator's row says so (for a Loop: carried value and
- * output of the same number), both have the same shape, layout and element size, the input is no parameter of main,
- * constant or value of another graph, and all values that share bytes with it are dead once the node has run.
- * In a loop's body no result may come to lie in the place of a carried parameter, but for its own
- * replacement: the results are handed on one after another, and the parameter's place is written when it is
- * its turn. Nor is it made over a part of something larger, from which it would be copied. A value that the same node also reads in a way that is not element by element (the input of a
- * convolution as its residual) stays.
+ * Allowed for input i and output 0, or a state and what it becomes, where the operator's row says so (for a Loop: carried value and output of
+ * the same number), both have the same shape, layout and element size, the input is no parameter of main, constant or value of another graph,
+ * and all values that share bytes with it are dead once the node has run. In a loop's body no result may come to lie in the place of a carried
+ * parameter, but for its own replacement: the results are handed on one after another, and the parameter's place is written when it is its turn.
+ * Nor is it made over a part of something larger, from which it would be copied. A value that the same node also reads in a way that is not
+ * element by element (the input of a convolution as its residual) stays.
  *
  * Walks each graph in the order of the schedule and takes the first input that qualifies (a value that dies
  * here only), the residual before others because it saves a copy as well.

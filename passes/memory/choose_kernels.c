@@ -178,8 +178,8 @@ static bool is_product(const ir_node *node) {
            weights->type.shape.rank == 2;
 }
 
-/* Gives a product of constant weights a number of rows: one image, and so many of all else whose number is open; as many where the weights of the network come
- * from afar, as fewer take no longer then. */
+/* Gives a product of constant weights a number of rows: one image, and so many of all else whose number is open; as many where the weights of
+ * the network come from afar, as fewer take no longer then. */
 static bool settle_rows(chooser *c, op_call *call) {
     enum { SOME_ROWS = 32, NEAR_BYTES = 4 << 20 };
     op_tensor *inputs = BASE_ARRAY(&c->arena, op_tensor, call->input_count),

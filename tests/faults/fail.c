@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fail.c: a library to load before a program (LD_PRELOAD), in which one thing goes wrong: OURO_FAIL says what (memory, files,
- * threads, short: a transfer of bytes that does half of what it was asked), OURO_FAIL_AT which call of that kind since main began (0: none). `OURO_FAIL_ON=1`: all after it fail too, as when memory
- * is gone for good. OURO_FAIL_COUNT names a file for the number of such calls that there were. Used by faults.sh. */
+/* fail.c: a library to load before a program (LD_PRELOAD), in which one thing goes wrong: OURO_FAIL says what (memory, files, threads, short: a
+ * transfer of bytes that does half of what it was asked), OURO_FAIL_AT which call of that kind since main began (0: none). `OURO_FAIL_ON=1`: all
+ * after it fail too, as when memory is gone for good. OURO_FAIL_COUNT names a file for the number of such calls that there were. Used by
+ * faults.sh. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

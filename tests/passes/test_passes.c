@@ -41,8 +41,8 @@ static const struct pass_case {
     {"graph/cases/scale_channels", pass_scale_channels, 0},
     {"graph/cases/scale_channels_not", pass_scale_channels, 0},
     {"graph/cases/fuse_limits", pass_fuse, 0},
-    /* Gelu after products, but not by tanh, nor after a convolution. Gelu in its parts, with its factors in any order; not where somebody reads a part, with another factor, of two values, upside down, or
-     * with a result of higher rank. */
+    /* Gelu after products, but not by tanh, nor after a convolution. Gelu in its parts, with its factors in any order; not where somebody reads
+     * a part, with another factor, of two values, upside down, or with a result of higher rank. */
     {"graph/cases/fuse_gelu", pass_fuse, 0},
     {"graph/cases/recognise_gelu", pass_recognise_gelu, 0},
     {"graph/cases/recognise_gelu_not", pass_recognise_gelu, 0},
@@ -62,8 +62,9 @@ static const struct pass_case {
      * no constants, as many filters as a vector has lanes, or an activation with numbers of its own beside none. */
     {"graph/cases/join_convolutions", pass_join_convolutions, 0},
     {"graph/cases/join_convolutions_not", pass_join_convolutions, 0},
-    /* Filters and biases, channels of filters, of groups too, past pools and what works on each channel: by Gathers, shuffles, and Slices that turn round. Not where
-     * others read what is not in the order, or is, where weights are read twice, or are no constants, where groups change, nor of some channels. */
+    /* Filters and biases, channels of filters, of groups too, past pools and what works on each channel: by Gathers, shuffles, and Slices that
+     * turn round. Not where others read what is not in the order, or is, where weights are read twice, or are no constants, where groups change,
+     * nor of some channels. */
     {"graph/cases/order_channels", pass_order_channels, 0},
     {"graph/cases/order_channels_not", pass_order_channels, 0},
     /* Nodes on constants are computed; a slice of everything is what it slices, but not where the extents are not known. */

@@ -46,9 +46,9 @@ base_status import_convert_ms_complex_product(import_node *n) {
     return expr_finish(n, expr_with_integer(n, OP_CONCAT, "axis", -1, 2, pair));
 }
 
-/* Squares of the distances of rows of floats: a a + b b - 2 a b, in double. Squares cancel where rows are nearly equal; but products of floats are exact in
- * double, and what sums of them lose is far below what the rows themselves are known by. A difference for each pair would take as much memory as there are pairs
- * times elements. */
+/* Squares of the distances of rows of floats: a a + b b - 2 a b, in double. Squares cancel where rows are nearly equal; but products of floats
+ * are exact in double, and what sums of them lose is far below what the rows themselves are known by. A difference for each pair would take as
+ * much memory as there are pairs times elements. */
 static ir_value *squares_of_floats(const import_node *n, ir_value *a, ir_value *b) {
     static const int64_t last = 1, turned[] = {1, 0};
     a = expr_cast(n, a, OP_DOUBLE);

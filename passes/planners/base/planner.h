@@ -118,9 +118,9 @@ size_t planner_common_alignment(const planner_problem *problem);
 base_status planner_lower_bound(const planner_problem *problem, base_arena *arena, size_t *bound,
                                 base_report *report);
 
-/* The independent checker: no two interfering buffers overlap (but for overwrites, just so), alignments and fixed offsets hold, nothing
- * lies above the height, and the solution keeps what it says of itself (`preserved`, `apart`). Slow and obvious is allowed up to O(n log n + overlaps). Names the first offending
- * pair. */
+/* The independent checker: no two interfering buffers overlap (but for overwrites, just so), alignments and fixed offsets hold, nothing lies
+ * above the height, and the solution keeps what it says of itself (`preserved`, `apart`). Slow and obvious is allowed up to O(n log n +
+ * overlaps). Names the first offending pair. */
 base_status planner_check(const planner_problem *problem, const planner_solution *solution, base_arena *arena,
                           base_report *report);
 

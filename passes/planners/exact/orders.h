@@ -5,10 +5,10 @@
 
 #include "passes/planners/exact/neighbours.h"
 
-/* Places all buffers by size, by size times a power of the largest live sum that they are part of (also times a root of
- * the life), by size times the number of interferences, by that live sum, by area, by life and by beginning, ties by the longest life, each into the lowest free
- * range and into the smallest, until the height is not above `enough`. Where one of these solutions is lower than `offsets` of
- * height `height`, it takes their place. False when memory runs out. */
+/* Places all buffers by size, by size times a power of the largest live sum that they are part of (also times a root of the life), by size times
+ * the number of interferences, by that live sum, by area, by life and by beginning, ties by the longest life, each into the lowest free range
+ * and into the smallest, until the height is not above `enough`. Where one of these solutions is lower than `offsets` of height `height`, it
+ * takes their place. False when memory runs out. */
 bool exact_orders_try(neighbours *n, size_t enough, planner_budget *budget, base_arena *arena,
                       size_t *offsets, size_t *height);
 

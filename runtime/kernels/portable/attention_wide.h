@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention_wide.h: what attention does beside its products, with AVX-512; attention.c includes it once, before the steps in float.
  *
- * Of short sequences and small heads the softmax takes as long as the products, so it goes over the scores twice and no more: a mask is added and the largest
- * score is found, then scores become weights and are summed. Each query leaves a vector of sixteen largest scores, or sums, and those of sixteen queries become
- * one vector of numbers together.
+ * Of short sequences and small heads the softmax takes as long as the products, so it goes over the scores twice and no more: a mask is added
+ * and the largest score is found, then scores become weights and are summed. Each query leaves a vector of sixteen largest scores, or sums, and
+ * those of sixteen queries become one vector of numbers together.
  */
 #ifndef OURO_ATTENTION_WIDE_H
 #define OURO_ATTENTION_WIDE_H

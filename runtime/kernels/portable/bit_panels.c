@@ -7,8 +7,8 @@
  *   - the scale;
  *   - the sum of the numbers, times -2^(bits - 1), or times -1 where columns have zero points of their own.
  *
- * Two panels are read at once, which lie far apart: memory is read from front to back in two places, where a processor reads ahead by itself; asking ahead takes
- * more time than it saves. As many rows meet them as have their sums in registers; the next ones find both in a cache.
+ * Two panels are read at once, which lie far apart: memory is read from front to back in two places, where a processor reads ahead by itself;
+ * asking ahead takes more time than it saves. As many rows meet them as have their sums in registers; the next ones find both in a cache.
  */
 #include "runtime/kernels/portable/bit_panels.h"
 #include "runtime/kernels/portable/digit_factors.h"

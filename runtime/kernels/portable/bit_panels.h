@@ -25,8 +25,8 @@ typedef struct rt_bit_panels {
     int64_t depth, columns, block, blocks; /* a block has a power of two of weights, at least 16 */
 } rt_bit_panels;
 
-/* Weights as MatMulNBits has them: codes packed in bytes, [columns][blocks][block]; scales [columns][blocks] of type float, float16 or bfloat16; zero points packed
- * like codes, each column in whole bytes, or NULL. */
+/* Weights as MatMulNBits has them: codes packed in bytes, [columns][blocks][block]; scales [columns][blocks] of type float, float16 or bfloat16;
+ * zero points packed like codes, each column in whole bytes, or NULL. */
 typedef struct rt_bit_weights {
     const uint8_t *codes;
     const void *scales;
@@ -41,7 +41,8 @@ static inline int64_t rt_bit_panels_count(const rt_bit_panels *of) {
     return (of->columns + RT_BIT_PANEL - 1) / RT_BIT_PANEL;
 }
 
-/* What the attributes of a MatMulNBits or a GatherNBits say of its weights, whose zero points are input `zeros`; `digits` stays 0. False: they have no panels. */
+/* What the attributes of a MatMulNBits or a GatherNBits say of its weights, whose zero points are input `zeros`; `digits` stays 0. False: they
+ * have no panels. */
 bool rt_bit_panels_read(const op_call *call, uint32_t zeros, rt_bit_panels *panels);
 /* Bytes of all panels: false where that is no size. */
 bool rt_bit_panels_bytes(const rt_bit_panels *of, size_t *bytes);

@@ -38,8 +38,9 @@ bool rt_block_floats_bytes(const rt_block_floats *form, size_t *bytes);
 bool rt_block_floats_asked(const op_attributes *attributes, int64_t depth, int64_t columns,
                            rt_block_floats *form, size_t *bytes);
 
-/* What weights lose, as root mean squares: of all together, over that of the weights; and, of the column that loses most, over the mean size of its weights, of which
- * the furthest one of each block, which sets the scale, does not count: all others may be small beside it, and lose nearly everything. */
+/* What weights lose, as root mean squares: of all together, over that of the weights; and, of the column that loses most, over the mean size of
+ * its weights, of which the furthest one of each block, which sets the scale, does not count: all others may be small beside it, and lose nearly
+ * everything. */
 typedef struct rt_block_float_loss {
     double all, column;
 } rt_block_float_loss;
@@ -56,8 +57,9 @@ void rt_block_floats_decode(const rt_block_floats *weights, int64_t panel, int64
 /* All weights of a column, `depth` of them. */
 void rt_block_floats_column(const rt_block_floats *weights, int64_t column, float *to);
 
-/* y[r][j] = row r of x times column j, of `count` panels from panel `first` on, for up to RT_BLOCK_FLOAT_ROWS rows. y[r] is where the results of panel `first`
- * go, RT_PANEL a panel. Columns that are not there have results, too: 0, or NaN. The results of a row depend neither on `first` nor on `count`. */
+/* y[r][j] = row r of x times column j, of `count` panels from panel `first` on, for up to RT_BLOCK_FLOAT_ROWS rows. y[r] is where the results of
+ * panel `first` go, RT_PANEL a panel. Columns that are not there have results, too: 0, or NaN. The results of a row depend neither on `first`
+ * nor on `count`. */
 void rt_block_floats_rows(const rt_block_floats *weights, const float *const *x, int64_t rows, int64_t first,
                           int64_t count, float *const *y);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* convolution_maps.c: Conv in portable C with few filters a group (depthwise convolution): one map of the result after the other sees the channels that it is made of.
+/* convolution_maps.c: Conv in portable C with few filters a group (depthwise convolution): one map of the result after the other sees the
+ * channels that it is made of.
  *
  * Where windows of floats have two dimensions and are not small, the sums of a row's windows stay in registers (stencil.h); elsewhere whole rows of the
  * result are added, one window element after the other. Channels of 16 bits become floats, and a map is rounded once.

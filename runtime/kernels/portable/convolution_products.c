@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* convolution_products.c: Conv in portable C as matrix products: the input is gathered (im2col) a block at a time into the panels of a product, whose rows are
- * the filters of a group, columns output positions, the depth channels times window.
+/* convolution_products.c: Conv in portable C as matrix products: the input is gathered (im2col) a block at a time into the panels of a product,
+ * whose rows are the filters of a group, columns output positions, the depth channels times window.
  *
  * Tensors of 16 bits are gathered as pairs, which AVX-512 multiplies (convolution_pairs.c), or become floats a piece at a time; the sums are
  * rounded once. Doubles are gathered and multiplied as floats are.

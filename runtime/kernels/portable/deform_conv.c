@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* deform_conv.c: DeformConv: a convolution whose window has an offset of its own at every element, by linear interpolation.
  *
- * The points that the windows of some pixels of the result see are written as the right matrix of a product, in panels, which is then
- * multiplied as Conv multiplies. Where a point lies is the same for all channels that share offsets: in float, its neighbours and their
- * weights are found once (taps). Other types find them again for each channel, and doubles are added up one by one. Dai et al., "Deformable Convolutional Networks" (2017); Zhu et al.,
- * "Deformable ConvNets v2" (2018).
+ * The points that the windows of some pixels of the result see are written as the right matrix of a product, in panels, which is then multiplied
+ * as Conv multiplies. Where a point lies is the same for all channels that share offsets: in float, its neighbours and their weights are found
+ * once (taps). Other types find them again for each channel, and doubles are added up one by one. Dai et al., "Deformable Convolutional
+ * Networks" (2017); Zhu et al., "Deformable ConvNets v2" (2018).
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"

@@ -2,9 +2,10 @@
 /* digit_tiles.h: rows of floats in fixed point, times weights of 4 or 8 bits in blocks: products of integers, which are exact, until all of a
  * block are summed.
  *
- * Elements of a row share a scale with those that meet the same block of a column, or with fewer: a span. So one element that is much
- * larger than others costs precision in its own span alone. Of a span's largest element the number has 8 or 16 bits, sign included, or 23, of which the
- * first may be 0: its scale is a power of two, so that small integers are exact. No element is off by more than half of the last of these. Processors multiply bytes four times as fast as floats, and words twice:
+ * Elements of a row share a scale with those that meet the same block of a column, or with fewer: a span. So one element that is much larger
+ * than others costs precision in its own span alone. Of a span's largest element the number has 8 or 16 bits, sign included, or 23, of which the
+ * first may be 0: its scale is a power of two, so that small integers are exact. No element is off by more than half of the last of these.
+ * Processors multiply bytes four times as fast as floats, and words twice:
  *
  *     form    x is                     machines
  *     BYTES   1 to 3 digits of 8 bits  AVX-512 VNNI: bytes with signs times bytes without

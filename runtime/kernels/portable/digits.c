@@ -46,9 +46,9 @@ static int spans_of(const rt_digits_form *form) {
     return (int)(GROUP * 8 / form->bits / span);
 }
 
-/* What four spans meet is, one after another, for each digit, the highest first, one byte for each weight: PIECE bytes for each piece of
- * bytes; with 4 bits the elements of even index, which meet the lower halves of bytes, and PIECE bytes of the others. Then come what begins the sums of each span, of each
- * lane its sum of numbers times -2^(bits - 1); the scale of each span; and the sum of what its numbers stand for. */
+/* What four spans meet is, one after another, for each digit, the highest first, one byte for each weight: PIECE bytes for each piece of bytes;
+ * with 4 bits the elements of even index, which meet the lower halves of bytes, and PIECE bytes of the others. Then come what begins the sums of
+ * each span, of each lane its sum of numbers times -2^(bits - 1); the scale of each span; and the sum of what its numbers stand for. */
 INLINE int64_t span_bytes(int bits, int digits, int spans) {
     return GROUP / spans * (8 / bits) * digits;
 }

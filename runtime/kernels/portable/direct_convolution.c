@@ -3,11 +3,11 @@
  * elements. The image may also be row-major, of a few channels; a window of one row may then have up to 8,192 elements. Channels of the result lie
  * side by side; of signals it is row-major where nobody wants that.
  *
- * Lanes are filters. A tile is some panels of 16 filters at some points, whose sums stay in registers while all channels of all elements of
- * the window pass by (direct_tiles.c); results are finished before they are written. Nothing is made for a shape
- * when a session begins but a table of places. Weights that are computed in the run are packed into scratch (direct_weights.c). So are the rows of a
- * signal, with zeros at their ends, where many results see beyond it: without these zeros each such result would read all weights for itself. Chetlur et al., "cuDNN: Efficient Primitives for Deep Learning" (2014), describes a
- * convolution as a product of which one factor is never stored.
+ * Lanes are filters. A tile is some panels of 16 filters at some points, whose sums stay in registers while all channels of all elements of the
+ * window pass by (direct_tiles.c); results are finished before they are written. Nothing is made for a shape when a session begins but a table
+ * of places. Weights that are computed in the run are packed into scratch (direct_weights.c). So are the rows of a signal, with zeros at their
+ * ends, where many results see beyond it: without these zeros each such result would read all weights for itself. Chetlur et al., "cuDNN:
+ * Efficient Primitives for Deep Learning" (2014), describes a convolution as a product of which one factor is never stored.
  *
  * The weights: [16 filters][part of the channels][element of the window][channel of the part][filter]; parts are blocks, or up to 64
  * channels that lie innermost, or single maps. They do not depend on the extents of images, which may be open when they are packed. After

@@ -2,9 +2,10 @@
 /* few_filters.c: Conv and ConvTranspose with up to eight filters, all of which see all channels, in float: the layer that makes an image or a
  * map of one number, where kernels whose lanes are filters leave most lanes empty.
  *
- * Where channels lie side by side, in blocks of 16 or innermost, lanes are channels: sums of eight points stay in registers, and the lanes of each
- * are added up at the end. On row-major images at strides of 1 and 2 lanes are points of a row, or of up to eight rows that see the
- * image through the same elements; up to eight vectors of points stay in registers, and elements beside the image are not read. Up to three filters are made together, so that what is read is used three times. The result is row-major.
+ * Where channels lie side by side, in blocks of 16 or innermost, lanes are channels: sums of eight points stay in registers, and the lanes of
+ * each are added up at the end. On row-major images at strides of 1 and 2 lanes are points of a row, or of up to eight rows that see the image
+ * through the same elements; up to eight vectors of points stay in registers, and elements beside the image are not read. Up to three filters
+ * are made together, so that what is read is used three times. The result is row-major.
  *
  * The outputs of a ConvTranspose that lie a stride apart see the image through the same elements of the kernel, turned round: they are a
  * convolution of stride 1, whose window is that part of the kernel. There are as many such parts as the product of the strides. A Conv is one.

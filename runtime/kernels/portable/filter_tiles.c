@@ -48,8 +48,8 @@ RT_WITH_TILES static inline __attribute__((always_inline)) __m512i load_quarters
 #undef QUARTER
 }
 
-/* A whole strip: quadruple i of its filters begins from + i * row, of which `each` are there; of the rest the last one is read again. The quarters of a register
- * are turned by themselves. */
+/* A whole strip: quadruple i of its filters begins from + i * row, of which `each` are there; of the rest the last one is read again. The
+ * quarters of a register are turned by themselves. */
 RT_WITH_TILES static inline __attribute__((always_inline)) void
 turn_strip_of(const int8_t *from, int64_t row, int64_t each, uint16_t valid, uint8_t *to) {
     _Pragma("GCC unroll 2") for (int half = 0; half < 2; half++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fixed_product.c: MatMul and Gemm in float and float16 with a constant right matrix, in fixed point in tiles of bytes (fixed_bands.h), on machines that have such
- * tiles. Any number of rows runs on the same weights. Chosen by what it costs, in place of portable.packed_product
- * and portable.packed_halves.
+/* fixed_product.c: MatMul and Gemm in float and float16 with a constant right matrix, in fixed point in tiles of bytes (fixed_bands.h), on
+ * machines that have such tiles. Any number of rows runs on the same weights. Chosen by what it costs, in place of portable.packed_product and
+ * portable.packed_halves.
  */
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/fixed_bands.h"

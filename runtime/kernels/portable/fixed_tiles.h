@@ -7,14 +7,14 @@
  *     x = 2^e (2^16 x2 + 2^8 x1 + x0)        w = 2^f (2^16 w2 + 2^8 w1 + w0)
  *     x w = 2^(e + f) (2^32 x2 w2 + 2^24 (x2 w1 + x1 w2) + 2^16 (x2 w0 + x1 w1 + x0 w2) + 2^8 (x1 w0 + x0 w1))
  *
- * without x0 w0, which is below the last bit. Sums of products of digits are exact, those of the four powers apart; each block gives one float, and sums
- * of blocks are floats. What is below 2^16 is about as much as is lost when x and w become integers. Where many numbers are added, that is little beside
- * what sums of floats lose, and it is left out. A number that is much smaller than the largest of its block has fewer bits. A block of a row with many such numbers is
- * `coarse`: its numbers are the sum of 16 bits, 16 bits of what these leave, and 24 of what those leave, which are three blocks, of other powers of two,
- * that are all multiplied. Weights with many such numbers are not fit for this form.
+ * without x0 w0, which is below the last bit. Sums of products of digits are exact, those of the four powers apart; each block gives one float,
+ * and sums of blocks are floats. What is below 2^16 is about as much as is lost when x and w become integers. Where many numbers are added, that
+ * is little beside what sums of floats lose, and it is left out. A number that is much smaller than the largest of its block has fewer bits. A
+ * block of a row with many such numbers is `coarse`: its numbers are the sum of 16 bits, 16 bits of what these leave, and 24 of what those
+ * leave, which are three blocks, of other powers of two, that are all multiplied. Weights with many such numbers are not fit for this form.
  *
- * Eight or six products of digits for one of floats, each of which goes 32 times as fast as with AVX-512. One row by itself is multiplied in vectors of bytes,
- * whose sums are the same.
+ * Eight or six products of digits for one of floats, each of which goes 32 times as fast as with AVX-512. One row by itself is multiplied in
+ * vectors of bytes, whose sums are the same.
  *
  * Halves (float16) are integers of 16 bits, hence two digits, all four products of which are made: what that leaves of them is small beside what is lost
  * when results are rounded to halves.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fused_registers_code.h: the instructions that the steps of ouro.Fused become: fused_registers.c makes them, fused_registers_run.c runs them. No other file reads this.
+/* fused_registers_code.h: the instructions that the steps of ouro.Fused become: fused_registers.c makes them, fused_registers_run.c runs them.
+ * No other file reads this.
  */
 #ifndef OURO_FUSED_REGISTERS_CODE_H
 #define OURO_FUSED_REGISTERS_CODE_H

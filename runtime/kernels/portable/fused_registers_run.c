@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fused_registers_run.c: runs the instructions of fused_registers_code.h, all of them on a piece of the result before the next piece begins; see fused_registers.h. */
+/* fused_registers_run.c: runs the instructions of fused_registers_code.h, all of them on a piece of the result before the next piece begins; see
+ * fused_registers.h. */
 #include "runtime/kernels/portable/fused_registers_code.h"
 #include "runtime/kernels/portable/half_lanes.h"
 #include "runtime/kernels/portable/quantize_lanes.h"

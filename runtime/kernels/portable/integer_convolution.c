@@ -400,7 +400,8 @@ static uint32_t filters_input(const op_call *call) {
     return call->code == OP_QLINEAR_CONV ? 3 : 1;
 }
 
-/* Bytes of the filters if they were arranged; false where that is of no use, and of other inputs. It depends on their shape alone: the image may have any extents. */
+/* Bytes of the filters if they were arranged; false where that is of no use, and of other inputs. It depends on their shape alone: the image may
+ * have any extents. */
 static bool arranged_bytes(const op_call *call, uint32_t input, size_t *bytes) {
     enum { LEAST_DEPTH = 16 };
     const op_shape *w = &call->inputs[input].type.shape;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul_bits_few.c: a few rows times weights of 2, 4 or 8 bits, which is bound by reading the weights: each word is unpacked in registers and used at once, and
- * the zero points come in beside, times the sums of x over blocks. The elements of x are brought into the order of the words first. Where the machine
- * multiplies bytes, x is written in digits for weights of 4 bits, and of 8 where the file permits fewer than three (digits.h).
+/* matmul_bits_few.c: a few rows times weights of 2, 4 or 8 bits, which is bound by reading the weights: each word is unpacked in registers and
+ * used at once, and the zero points come in beside, times the sums of x over blocks. The elements of x are brought into the order of the words
+ * first. Where the machine multiplies bytes, x is written in digits for weights of 4 bits, and of 8 where the file permits fewer than three
+ * (digits.h).
  */
 #include "runtime/kernels/portable/digit_row.h"
 #include "runtime/kernels/portable/matmul_bits_groups.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul_bits_many.c: many rows times weights of 2, 4 or 8 bits: some columns at a time are unpacked into memory, as bytes for products of integers, where the
- * machine is faster with these (digit_tiles.h), or as the left matrix of the tiles of the float product; the rows of x are their panels. With groups of
- * the file's own (g_idx), a column is unpacked element by element.
+/* matmul_bits_many.c: many rows times weights of 2, 4 or 8 bits: some columns at a time are unpacked into memory, as bytes for products of
+ * integers, where the machine is faster with these (digit_tiles.h), or as the left matrix of the tiles of the float product; the rows of x are
+ * their panels. With groups of the file's own (g_idx), a column is unpacked element by element.
  */
 #include "runtime/kernels/portable/matmul_bits_groups.h"
 #include "runtime/kernels/portable/product.h"

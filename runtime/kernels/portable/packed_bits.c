@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* packed_bits.c: MatMulNBits with constant weights of 8 or 4 bits, which are packed into panels (bit_panels.h) when the plan is made.
  *
- * A product of a few rows takes as long as reading its weights does, and memory is read fastest from front to back in few places. So scales and zero points go
- * into the panels, beside the weights that they belong to. Of their own inputs a mark of a few bytes is left, the same for all products. More rows
- * gain less: they meet two panels a few at a time, while these stay in a cache.
+ * A product of a few rows takes as long as reading its weights does, and memory is read fastest from front to back in few places. So scales and
+ * zero points go into the panels, beside the weights that they belong to. Of their own inputs a mark of a few bytes is left, the same for all
+ * products. More rows gain less: they meet two panels a few at a time, while these stay in a cache.
  *
- * Rows become numbers of as many digits as in matmul_bits.c, which has all other applications: groups of the file's own, levels, zero points in float, weights that only
- * a run has, plans for any machine. Rows with an element that is not finite are multiplied in float; so are all on machines that do not multiply bytes, where no
- * plan is made so.
+ * Rows become numbers of as many digits as in matmul_bits.c, which has all other applications: groups of the file's own, levels, zero points in
+ * float, weights that only a run has, plans for any machine. Rows with an element that is not finite are multiplied in float; so are all on
+ * machines that do not multiply bytes, where no plan is made so.
  */
 #include "runtime/kernels/portable/bit_panels.h"
 #include "runtime/kernels/portable/kernels.h"

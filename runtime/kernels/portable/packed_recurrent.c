@@ -6,11 +6,11 @@
  *     R: panels[group][gate]       and by the state; of a GRU that resets the state before it is multiplied: z and r of all groups, then h
  *     B: [group][4][RT_PANEL]      both halves added; LSTM i o f c; GRU z r, h of the input, h of the state
  *
- * The inputs' part is made of some steps at a time, as many as are whole tiles and stay in a cache; a step goes through R from the
- * front to the back, or from the back, in turns, so that it finds in the cache what was read last. A group's gates are finished
- * while the next group's weights are on their way, of one sequence piece by piece (recurrent_row.c); of few sequences, which wait for
- * weights, all products come before all gates. The state is written where it is wanted, and read from there. One step of one sequence reads each weight once, in one stream, which is
- * all that it takes.
+ * The inputs' part is made of some steps at a time, as many as are whole tiles and stay in a cache; a step goes through R from the front to the
+ * back, or from the back, in turns, so that it finds in the cache what was read last. A group's gates are finished while the next group's
+ * weights are on their way, of one sequence piece by piece (recurrent_row.c); of few sequences, which wait for weights, all products come before
+ * all gates. The state is written where it is wanted, and read from there. One step of one sequence reads each weight once, in one stream, which
+ * is all that it takes.
  *
  * With lengths, a step is made for the sequences up to the last one that it is part of, and so are the inputs' parts; those before it
  * that have ended (backward: not begun) get back the state that they had, and zeros as their result.

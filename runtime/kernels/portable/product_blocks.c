@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* product_blocks.c: products in float16, bfloat16 and float64, a block at a time.
  *
- * bfloat16 is multiplied in pairs by machines that have an instruction for it (pair_tiles.h). Blocks of other 16-bit matrices become
- * floats as they are packed, for the tiles of float, or, for a few rows, in registers (half_tiles.h): a product takes about as long as in float,
- * and sums are floats from the first to the last. Doubles have tiles of their own. Elements are added in the order of the depth, whatever the number of threads and the
- * instruction set; a row or a few times a matrix whose columns lie along the depth alone is added in interleaved sums.
+ * bfloat16 is multiplied in pairs by machines that have an instruction for it (pair_tiles.h). Blocks of other 16-bit matrices become floats as
+ * they are packed, for the tiles of float, or, for a few rows, in registers (half_tiles.h): a product takes about as long as in float, and sums
+ * are floats from the first to the last. Doubles have tiles of their own. Elements are added in the order of the depth, whatever the number of
+ * threads and the instruction set; a row or a few times a matrix whose columns lie along the depth alone is added in interleaved sums.
  */
 #include "runtime/kernels/portable/product_blocks.h"
 #include "runtime/kernels/portable/half_rows.h"

@@ -376,8 +376,8 @@ static void dequantize_chunk(void *user, int64_t begin, int64_t end) {
     }
 }
 
-/* A product of a difference of numbers of at most 16 bits with a scale is rounded once in float. Where it becomes 16 bits after that, it must be exact in float:
- * 9 bits times 11. */
+/* A product of a difference of numbers of at most 16 bits with a scale is rounded once in float. Where it becomes 16 bits after that, it must be
+ * exact in float: 9 bits times 11. */
 static bool dequantizes_by_chunks(const general_state *s) {
     const unsigned bits = op_dtype_bits(s->x);
     if (s->quantize || (s->x != OP_INT16 && s->x != OP_UINT16 && bits > 8)) return false;

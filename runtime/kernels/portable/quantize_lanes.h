@@ -25,9 +25,9 @@ rt_divided_16(__m512 x, __m512 scale, __m512 low, __m512 high) {
     return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* The same between numbers of 8 bits, without divisions, which take longer than all else: what is multiplied with the reciprocal, `factor`, instead differs from a
- * quotient of up to 255 by less than 0.0001, and rounds to another number only where both are as near to the middle of two: these lanes are added to *near, and are to be
- * divided. The scale has a reciprocal. */
+/* The same between numbers of 8 bits, without divisions, which take longer than all else: what is multiplied with the reciprocal, `factor`,
+ * instead differs from a quotient of up to 255 by less than 0.0001, and rounds to another number only where both are as near to the middle of
+ * two: these lanes are added to *near, and are to be divided. The scale has a reciprocal. */
 __attribute__((target("avx512f"))) static inline __attribute__((always_inline)) __m512
 rt_multiplied_bytes_16(__m512 x, __m512 factor, __m512 low, __m512 high, __mmask16 *near) {
     const __m512 v = _mm512_min_ps(_mm512_max_ps(_mm512_mul_ps(x, factor), low), high);
@@ -57,11 +57,12 @@ rt_store_bytes_64(uint8_t *y, int64_t count, const __m512 values[4], int32_t zer
     else _mm512_mask_storeu_epi8(y, rt_first_lanes_64(count), bytes);
 }
 
-/* x / scale, of `registers` times 16 floats, 64 or 128, or of `count` of them, as bytes: QuantizeLinear without divisions, which take longer than all else. `factor` is the reciprocal of a
- * scale that has one. What is multiplied with it differs from a quotient of up to 400 by less than 0.0001, and rounds to another number only
- * where both are as near to the middle of two. Such quotients are made anew: what is left of x, times the reciprocal, is added; after the
- * first time this is within one place of the quotient, after the second it is the quotient, rounded (P. Markstein, Computation of elementary
- * functions on the IBM RISC System/6000 processor, 1990, theorem 8.2). `finite`: all numbers and quotients are known to be. */
+/* x / scale, of `registers` times 16 floats, 64 or 128, or of `count` of them, as bytes: QuantizeLinear without divisions, which take longer
+ * than all else. `factor` is the reciprocal of a scale that has one. What is multiplied with it differs from a quotient of up to 400 by less
+ * than 0.0001, and rounds to another number only where both are as near to the middle of two. Such quotients are made anew: what is left of x,
+ * times the reciprocal, is added; after the first time this is within one place of the quotient, after the second it is the quotient, rounded
+ * (P. Markstein, Computation of elementary functions on the IBM RISC System/6000 processor, 1990, theorem 8.2). `finite`: all numbers and
+ * quotients are known to be. */
 __attribute__((target("avx512bw,avx512dq"))) static inline __attribute__((always_inline)) void
 rt_quantize_bytes(uint8_t *y, int64_t count, const __m512 *x, int registers, __m512 scale, __m512 factor,
                   int32_t zero, bool negative, bool finite) {

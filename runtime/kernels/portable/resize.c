@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* resize.c: Resize: nearest, linear and cubic interpolation along any axes.
  *
- * Each axis has a table (resize_taps.h): for every output position the source positions that take part and their weights: up to four, or,
- * where the filter is stretched against aliasing, as many as it covers. The tables of all axes but the last are multiplied out for each row of the output, then the row is
- * computed. An axis that does not change has one source for each position, with weight 1.
+ * Each axis has a table (resize_taps.h): for every output position the source positions that take part and their weights: up to four, or, where
+ * the filter is stretched against aliasing, as many as it covers. The tables of all axes but the last are multiplied out for each row of the
+ * output, then the row is computed. An axis that does not change has one source for each position, with weight 1.
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"

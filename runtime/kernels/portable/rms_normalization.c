@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rms_normalization.c: RMSNormalization: rows divided by the root of the mean of their squares, times a scale. 16-bit floats are
- * computed in float. Sums are taken in 64 lanes, the halves of which are added until one is left, whatever the machine: so many that no addition waits for the
- * one before. A row is divided by multiplying it with the reciprocal of the root. */
+/* rms_normalization.c: RMSNormalization: rows divided by the root of the mean of their squares, times a scale. 16-bit floats are computed in
+ * float. Sums are taken in 64 lanes, the halves of which are added until one is left, whatever the machine: so many that no addition waits for
+ * the one before. A row is divided by multiplying it with the reciprocal of the root. */
 #include "runtime/kernels/portable/kernels.h"
 #include <math.h>
 #include <string.h>

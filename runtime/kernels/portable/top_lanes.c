@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top_lanes.c: see top_lanes.h. Elements become integers, their keys, which are larger the earlier the element comes in the result. The best k of each lane
- * are kept in order. Where an element of any lane is better than the last of these, the elements of all lanes go through the k places: where one is
- * better than what is there, it stays, and all that follow move on by one, also those that are equal. Keys of the same element number lie side by side, blocks of some numbers at a time.
+/* top_lanes.c: see top_lanes.h. Elements become integers, their keys, which are larger the earlier the element comes in the result. The best k
+ * of each lane are kept in order. Where an element of any lane is better than the last of these, the elements of all lanes go through the k
+ * places: where one is better than what is there, it stays, and all that follow move on by one, also those that are equal. Keys of the same
+ * element number lie side by side, blocks of some numbers at a time.
  */
 #include "runtime/kernels/portable/top_lanes.h"
 #include "runtime/kernels/portable/kernels.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vector_math_512.h: exp, the logistic function, swish, tanh, softplus and Gelu by tanh of vector_math.h on 16 lanes of AVX-512, bit for bit. Rounding to an integer, limits that let a NaN
- * pass and scaling by a power of two are one instruction each there, which C has no words for: a third fewer than a compiler finds.
+/* vector_math_512.h: exp, the logistic function, swish, tanh, softplus and Gelu by tanh of vector_math.h on 16 lanes of AVX-512, bit for bit.
+ * Rounding to an integer, limits that let a NaN pass and scaling by a power of two are one instruction each there, which C has no words for: a
+ * third fewer than a compiler finds.
  *
  * Where `contracted` is true, a product and its sum are rounded once: again a third fewer, smaller errors, and other last digits. That is for
  * plans whose kernels need not give the same bits on all machines. It is a constant wherever these are called.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_order_channels.c: convolutions that make or read channels in another order, from the text to numbers, beside the same ones where only the run knows the
- * order, so that channels are gathered: shuffles, Gathers and Slices, past pools and convolutions of each channel, of groups, in loops, of open
- * batches, on one thread to three; with exact arithmetic. */
+/* test_order_channels.c: convolutions that make or read channels in another order, from the text to numbers, beside the same ones where only the
+ * run knows the order, so that channels are gathered: shuffles, Gathers and Slices, past pools and convolutions of each channel, of groups, in
+ * loops, of open batches, on one thread to three; with exact arithmetic. */
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
 #include "tests/support/writer.h"

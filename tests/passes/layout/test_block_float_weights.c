@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_block_float_weights.c: weights of products of a few rows take 20 bits where they come to more than a near cache holds, 24 where a column would lose too
- * much, and stay as they are where arithmetic is exact, in plans for any machine, where rows are many or open, and where others read them; a table that is such a
- * matrix turned round is held once with it.
+/* test_block_float_weights.c: weights of products of a few rows take 20 bits where they come to more than a near cache holds, 24 where a column
+ * would lose too much, and stay as they are where arithmetic is exact, in plans for any machine, where rows are many or open, and where others
+ * read them; a table that is such a matrix turned round is held once with it.
  */
 #include "runtime/kernels/portable/fixed_tiles.h"
 #include "tests/support/plan.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_fuse_shuffles.c: convolutions that read shuffled channels where they lie, from the text to numbers, beside the same ones where the shuffled channels are a
- * result, too: in networks of groups, in loops, of open batches, in bands of rows, of all types, on one thread to five. */
+/* test_fuse_shuffles.c: convolutions that read shuffled channels where they lie, from the text to numbers, beside the same ones where the
+ * shuffled channels are a result, too: in networks of groups, in loops, of open batches, in bands of rows, of all types, on one thread to five. */
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
 #include "tests/support/writer.h"

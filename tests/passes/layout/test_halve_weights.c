@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_halve_weights.c: weights that are numbers of bfloat16 or float16 take 16 bits in a plan, if they are many, and results are those of all their bits; with
- * one weight that is no such number they take as many as before. Of many rows, that is so where the machine has no fixed point; of few weights, in plans for
- * any machine. */
+/* test_halve_weights.c: weights that are numbers of bfloat16 or float16 take 16 bits in a plan, if they are many, and results are those of all
+ * their bits; with one weight that is no such number they take as many as before. Of many rows, that is so where the machine has no fixed point;
+ * of few weights, in plans for any machine. */
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/fixed_tiles.h"
 #include "tests/support/plan.h"

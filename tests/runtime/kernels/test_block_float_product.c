@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_block_float_product.c: products with weights in block floating point, of random shapes, beside sums in double, and rows of such tables; numbers are as near to
- * weights as their bits allow, zeros stay zeros; rows with numbers that are none, or huge ones; bits that depend neither on threads nor on
- * other rows that are no numbers; what has no place; bytes that nobody packed.
+/* test_block_float_product.c: products with weights in block floating point, of random shapes, beside sums in double, and rows of such tables;
+ * numbers are as near to weights as their bits allow, zeros stay zeros; rows with numbers that are none, or huge ones; bits that depend neither
+ * on threads nor on other rows that are no numbers; what has no place; bytes that nobody packed.
  */
 #include "runtime/kernels/portable/block_float.h"
 #include "tests/support/application.h"

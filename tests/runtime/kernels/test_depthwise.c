@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_depthwise.c: convolutions of each channel by itself beside the row-major kernel: random windows, in two dimensions and in three,
- * layouts, fused forms, residuals in place; bits that do not depend on threads; what pads blocks stays zero; weights come back; NaN; what is refused. Where vectors are
- * narrower the kernel is never chosen, which is all that is seen then.
+/* test_depthwise.c: convolutions of each channel by itself beside the row-major kernel: random windows, in two dimensions and in three, layouts,
+ * fused forms, residuals in place; bits that do not depend on threads; what pads blocks stays zero; weights come back; NaN; what is refused.
+ * Where vectors are narrower the kernel is never chosen, which is all that is seen then.
  */
 #include "tests/support/application.h"
 #include <inttypes.h>

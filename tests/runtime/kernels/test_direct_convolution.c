@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_direct_convolution.c: convolutions with weights in panels beside the row-major kernel: random windows of one to three dimensions,
- * groups, layouts, fused forms, residuals in place; bits that do not depend on threads, nor on which rows are made; what pads blocks stays
- * zero; long windows; weights come back; other extents; numbers that are not finite, in images and in weights; what is refused. Where vectors are narrower the kernel is
- * never chosen, which is all that is seen then.
+/* test_direct_convolution.c: convolutions with weights in panels beside the row-major kernel: random windows of one to three dimensions, groups,
+ * layouts, fused forms, residuals in place; bits that do not depend on threads, nor on which rows are made; what pads blocks stays zero; long
+ * windows; weights come back; other extents; numbers that are not finite, in images and in weights; what is refused. Where vectors are narrower
+ * the kernel is never chosen, which is all that is seen then.
  */
 #include "tests/support/application.h"
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_few_filters.c: convolutions with a few filters, and transposed ones, beside the row-major kernel: random windows, layouts, ranks, fused
- * forms, residuals in place; bits that do not depend on threads, or on whether weights are packed; NaN; what is refused. Where vectors are narrower the kernel is never chosen, which is all
- * that is seen then.
+ * forms, residuals in place; bits that do not depend on threads, or on whether weights are packed; NaN; what is refused. Where vectors are
+ * narrower the kernel is never chosen, which is all that is seen then.
  */
 #include "tests/support/allocations.h"
 #include "tests/support/application.h"

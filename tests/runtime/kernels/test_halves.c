@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_halves.c: blocks of float16 and bfloat16 become floats, and floats become these, bit by bit as single numbers do: all 65,536 of either
- * type, and floats of every exponent and sign, with NaN, infinities, ties and what becomes zero among them; in blocks of any length, and in rows that lie apart. */
+ * type, and floats of every exponent and sign, with NaN, infinities, ties and what becomes zero among them; in blocks of any length, and in rows
+ * that lie apart. */
 #include "runtime/kernels/portable/half_rows.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "tests/support/support.h"

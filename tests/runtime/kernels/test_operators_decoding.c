@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_operators_decoding.c: operators on strings and on the bytes of images: StringConcat, StringSplit, RegexFullMatch, Tokenizer, ImageDecoder, and Cast of numbers to strings, as
- * far as the build has their libraries; damaged images give a message, never more. */
+/* test_operators_decoding.c: operators on strings and on the bytes of images: StringConcat, StringSplit, RegexFullMatch, Tokenizer,
+ * ImageDecoder, and Cast of numbers to strings, as far as the build has their libraries; damaged images give a message, never more. */
 #include "runtime/kernels/table.h"
 #include "tests/support/application.h"
 #include <inttypes.h>

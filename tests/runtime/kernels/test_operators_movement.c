@@ -754,9 +754,9 @@ static const struct {
 };
 enum { CHECKS = sizeof checks / sizeof *checks };
 
-/* Every operator between the first reduction and the control operators is checked here, unless it belongs to
- * the spatial (RowsConv, JoinedConv, JoinedMaxPool and ShuffledConv with them), matrix, resampling, indexed, random, training or recurrent families, or to sequences and optionals, whose
- * tests are elsewhere. */
+/* Every operator between the first reduction and the control operators is checked here, unless it belongs to the spatial (RowsConv, JoinedConv,
+ * JoinedMaxPool and ShuffledConv with them), matrix, resampling, indexed, random, training or recurrent families, or to sequences and optionals,
+ * whose tests are elsewhere. */
 static void test_table(void **state) {
     (void)state;
     test_random random = {SEED};

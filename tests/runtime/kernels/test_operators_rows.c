@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_operators_rows.c: kernels that compute rows of elements side by side, on rows that are longer than that, against plain loops: CumSum, Pow, GatherElements,
- * GatherND and ScatterND. */
+/* test_operators_rows.c: kernels that compute rows of elements side by side, on rows that are longer than that, against plain loops: CumSum,
+ * Pow, GatherElements, GatherND and ScatterND. */
 #include "runtime/kernels/portable/product.h"
 #include "tests/support/application.h"
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_short_rows.c: kernels on rows that are too short for a loop of their own: pairs of elements where an operand is broadcast along a few
- * elements, ArgMax and ArgMin of short lines, sequences that are reversed, against plain loops; DeformConv, whose points are found once for all channels, in float
- * against the same in double. */
+ * elements, ArgMax and ArgMin of short lines, sequences that are reversed, against plain loops; DeformConv, whose points are found once for all
+ * channels, in float against the same in double. */
 #include "runtime/kernels/portable/product.h"
 #include "tests/support/application.h"
 #include <math.h>

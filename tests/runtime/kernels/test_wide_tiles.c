@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_wide_tiles.c: tiles of products beside sums written down here: all numbers of rows and of columns about the edges of tiles and
- * panels, odd depths, rows that are turned or a page apart, panels in 16 bits, what is added and limited, a second product that goes on; what lies beside stays.
+/* test_wide_tiles.c: tiles of products beside sums written down here: all numbers of rows and of columns about the edges of tiles and panels,
+ * odd depths, rows that are turned or a page apart, panels in 16 bits, what is added and limited, a second product that goes on; what lies
+ * beside stays.
  */
 #include "runtime/kernels/portable/wide_tile.h"
 #include "runtime/kernels/portable/wide_tiles.h"
