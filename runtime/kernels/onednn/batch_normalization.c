@@ -20,10 +20,7 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
         !rt_descriptor_open(open, 0, NULL)) {
         return false;
     }
-    if (rt_descriptor_make(open, &operation, rt_threads_for(rt_work_of(&call->inputs[0]), environment)))
-        return true;
-    rt_descriptor_close(open);
-    return false;
+    return rt_descriptor_make(open, &operation, rt_threads_for(rt_work_of(&call->inputs[0]), environment));
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {

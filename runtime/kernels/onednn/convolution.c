@@ -143,9 +143,7 @@ static bool make_transposed(const op_call *call, const rt_environment *environme
         !rt_descriptor_open(open, 0, &none)) {
         return false;
     }
-    if (rt_descriptor_make(open, &operation, rt_threads_for(work, environment))) return true;
-    rt_descriptor_close(open);
-    return false;
+    return rt_descriptor_make(open, &operation, rt_threads_for(work, environment));
 }
 
 static bool make_descriptor(const op_call *call, const rt_environment *environment, const arrangement *lie,
@@ -187,9 +185,7 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
         call->inputs[1].type.shape.dims[1] == 1 &&
         op_attribute_integer(&call->attributes, "group", 1) == call->inputs[1].type.shape.dims[0] &&
         call->inputs[1].type.shape.dims[0] > 1;
-    if (rt_descriptor_make(open, &operation, rt_threads_for(work, environment))) return true;
-    rt_descriptor_close(open);
-    return false;
+    return rt_descriptor_make(open, &operation, rt_threads_for(work, environment));
 }
 
 static bool is_packed(const op_call *call) {

@@ -85,9 +85,7 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
         !rt_descriptor_open(open, 0, NULL)) {
         return false;
     }
-    if (rt_descriptor_make(open, &operation, rt_threads_for(work, environment))) return true;
-    rt_descriptor_close(open);
-    return false;
+    return rt_descriptor_make(open, &operation, rt_threads_for(work, environment));
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {

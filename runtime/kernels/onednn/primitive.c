@@ -203,7 +203,9 @@ bool rt_descriptor_make(rt_descriptor *open, const_dnnl_op_desc_t operation, int
         dnnl_primitive_desc_iterator_destroy(iterator);
     }
     rt_threads_restore(before);
-    return open->descriptor != NULL;
+    if (open->descriptor) return true;
+    rt_descriptor_close(open);
+    return false;
 }
 
 void rt_descriptor_close(rt_descriptor *open) {

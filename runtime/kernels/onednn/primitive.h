@@ -39,7 +39,8 @@ typedef struct rt_descriptor {
  * cannot. */
 bool rt_descriptor_open(rt_descriptor *open, float sum, const rt_activation *activation);
 /* Makes the descriptor from an operation descriptor (dnnl_convolution_desc_t *, ...), for `threads` threads,
- * on the first implementation that is not oneDNN's reference and does not allocate when it runs. */
+ * on the first implementation that is not oneDNN's reference and does not allocate when it runs. Releases everything and
+ * returns false where there is none. */
 bool rt_descriptor_make(rt_descriptor *open, const_dnnl_op_desc_t operation, int threads);
 void rt_descriptor_close(rt_descriptor *open);
 /* oneDNN cannot do it, for this reason: BASE_INVALID. Or, where it wanted memory that there was not: BASE_SYSTEM_ERROR. */

@@ -175,9 +175,7 @@ static bool make_descriptor(const matrices *read, const rt_environment *environm
     }
     const float sum = read->addend == ADDEND_MATRIX ? (float)product->beta : 0;
     if (!rt_descriptor_open(open, sum, &product->activation)) return false;
-    if (rt_descriptor_make(open, &operation, rt_threads_for(work_of(product), environment))) return true;
-    rt_descriptor_close(open);
-    return false;
+    return rt_descriptor_make(open, &operation, rt_threads_for(work_of(product), environment));
 }
 
 static bool is_packed(const op_call *call, uint32_t input) {

@@ -188,10 +188,7 @@ static bool make_descriptor(const cell *k, const rt_environment *environment, rt
                                                     0, 0);
     }
     if (status != dnnl_success || !rt_descriptor_open(open, 0, &none)) return false;
-    if (rt_descriptor_make(open, &operation, step_work(k) < STEP_WORK_THREADS ? 1 : environment->threads))
-        return true;
-    rt_descriptor_close(open);
-    return false;
+    return rt_descriptor_make(open, &operation, step_work(k) < STEP_WORK_THREADS ? 1 : environment->threads);
 }
 
 /* W or R in the form that the descriptor wants. */
