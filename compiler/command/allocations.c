@@ -65,7 +65,7 @@ void *aligned_alloc(size_t alignment, size_t bytes) {
 }
 
 /* With oneDNN the argument pool has one, which calls memalign. */
-#if !OURO_ONEDNN
+#ifndef OURO_ONEDNN
 int posix_memalign(void **block, size_t alignment, size_t bytes) {
     if (alignment % sizeof(void *) != 0 || (alignment & (alignment - 1)) != 0 || alignment == 0)
         return EINVAL;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-#if OURO_ONEDNN
+#ifdef OURO_ONEDNN
 #include <dlfcn.h>
 #include <dnnl.h>
 #endif
@@ -41,7 +41,7 @@ void free(void *block) {
 /* How many blocks were taken and not given back, but for what oneDNN keeps: primitives, and the message of a library that it
  * did not find. */
 static size_t live_blocks(void) {
-#if OURO_ONEDNN
+#ifdef OURO_ONEDNN
     while (dlerror())
         ;
     int capacity;

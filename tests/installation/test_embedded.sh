@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # test_embedded.sh BUILD FOLDER [NAME...]: the runtime for small machines. Builds it without oneDNN and OpenMP, with the operators and
-# kernels of one plan alone, for this machine and with each of these compilers that is there: musl's, aarch64's,
-# 32-bit ARM's (./setup.sh cross installs them, and qemu-user, which runs the programs). Each program, linked statically, must give what
-# this machine's gives; a plan with other operators must be refused by name. Prints the size of each program. NAME: musl, aarch64, armhf; else all.
+# kernels of one plan alone, for this machine and with each of these compilers that is there: musl's (with and without the kernels for
+# AVX2 and AVX-512), aarch64's, 32-bit ARM's (./setup.sh cross installs them, and qemu-user, which runs the programs). Each program,
+# linked statically, must give what this machine's gives; a plan with other operators must be refused by name. Prints the size of each
+# program. NAME: musl, aarch64, armhf; else all.
 set -euo pipefail
 build=$1
 folder=$2
@@ -50,7 +51,10 @@ wanted() {
 }
 
 one native cc ""
-if wanted musl musl-gcc; then one musl musl-gcc ""; fi
+if wanted musl musl-gcc; then
+    one musl musl-gcc ""
+    one musl-without-vectors musl-gcc "" -DOURO_VECTORS=OFF
+fi
 if wanted aarch64 aarch64-linux-gnu-gcc qemu-aarch64-static; then
     one aarch64 aarch64-linux-gnu-gcc qemu-aarch64-static -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64
 fi

@@ -82,7 +82,7 @@ void *aligned_alloc(size_t alignment, size_t bytes) {
 }
 
 /* With oneDNN the argument pool has one, which calls memalign. */
-#if !OURO_ONEDNN
+#ifndef OURO_ONEDNN
 int posix_memalign(void **memory, size_t alignment, size_t bytes) {
     void *block = memalign(alignment, bytes);
     if (!block) return ENOMEM;

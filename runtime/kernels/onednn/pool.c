@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c: MaxPool without indices, AveragePool and the global pools on oneDNN. */
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/onednn/simple.h"
 #include "runtime/kernels/portable/pool_maps.h"
 
@@ -8,7 +9,7 @@
 enum { FEW_ELEMENTS = 4, SUMS_ELEMENTS = 64, LARGEST_ELEMENTS = 256, WIDE_ROW = 20, MORE = 4 };
 
 static bool is_few(bool maximum, int64_t elements, int64_t row, int64_t stride) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512f"))
         return row >= WIDE_ROW + MORE * (stride - 1) && stride <= 2 &&
                elements <= (maximum ? LARGEST_ELEMENTS : SUMS_ELEMENTS);

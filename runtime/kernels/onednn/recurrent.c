@@ -8,6 +8,7 @@
  * figures after `wins`.
  */
 #include "ir/operators/recurrent_inputs.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/onednn/primitive.h"
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +133,7 @@ static double step_work(const cell *k) {
 }
 
 static bool has_wide_vectors(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     return __builtin_cpu_supports("avx512f");
 #else
     return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* activation.c: activations that are fused into other operators; see activation.h. */
 #include "runtime/kernels/portable/activation.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/pieces.h"
@@ -8,7 +9,7 @@
 #include "runtime/kernels/portable/vector_math.h"
 #include "runtime/kernels/portable/vector_math_512.h"
 #include <math.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 #endif
 
@@ -138,7 +139,7 @@ void rt_activation_floats(const rt_activation *activation, float *data, int64_t 
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define AVX512 __attribute__((target("avx512f")))
 
 AVX512 static void gate_wide(const rt_activation *activation, float *data, int64_t count) {
@@ -159,7 +160,7 @@ AVX512 static void gate_wide(const rt_activation *activation, float *data, int64
 #endif
 
 static bool has_wide_form(const rt_activation *activation) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     const bool form = activation->kind == RT_ACTIVATION_SWISH || activation->kind == RT_ACTIVATION_SIGMOID;
     return form && __builtin_cpu_supports("avx512f");
 #else
@@ -169,7 +170,7 @@ static bool has_wide_form(const rt_activation *activation) {
 }
 
 void rt_activation_fused(const rt_activation *activation, float *data, int64_t count) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (has_wide_form(activation)) {
         gate_wide(activation, data, count);
         return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arg_reduce.c: where along an axis the largest or smallest element is. A NaN counts as more extreme than any
  * number. Of equal elements the first is taken, or the last with select_last_index. */
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <string.h>
@@ -103,7 +104,7 @@ static arg_function *const functions[OP_DTYPE_COUNT] = {
     [OP_UINT8] = arg_uint8, [OP_UINT16] = arg_uint16, [OP_UINT32] = arg_uint32, [OP_UINT64] = arg_uint64,
 };
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define HAS_LINES_512 __builtin_cpu_supports("avx512f")
 #define WIDE __attribute__((target("avx512f")))
 enum { WIDTH = 16, CHAINS = 4 };

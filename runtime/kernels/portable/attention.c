@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention.c: attention, and the operator Attention; see attention.h. */
 #include "runtime/kernels/portable/attention.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
 #include "runtime/kernels/portable/turn.h"
 #include "runtime/kernels/portable/vector_math.h"
 #include <math.h>
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 #endif
 

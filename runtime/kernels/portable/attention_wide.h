@@ -8,6 +8,8 @@
 #ifndef OURO_ATTENTION_WIDE_H
 #define OURO_ATTENTION_WIDE_H
 
+#include "runtime/kernels/base/x86.h"
+
 /* Scores of some queries with a block of keys, which become weights. */
 typedef struct wide_scores {
     float *s;                 /* rows lie `row` apart: whole vectors, which may be written */
@@ -20,7 +22,7 @@ typedef struct wide_scores {
     int64_t o_row;
 } wide_scores;
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define HAS_WIDE __builtin_cpu_supports("avx512f")
 #define WIDE __attribute__((target("avx512f")))
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* binary_halves.c: see binary_halves.h. */
 #include "runtime/kernels/portable/binary_halves.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/half_lanes.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))

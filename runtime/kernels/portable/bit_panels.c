@@ -11,6 +11,7 @@
  * asking ahead takes more time than it saves. As many rows meet them as have their sums in registers; the next ones find both in a cache.
  */
 #include "runtime/kernels/portable/bit_panels.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/digit_factors.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
@@ -279,7 +280,7 @@ void rt_bit_panels_floats(const rt_bit_panels *of, const float *x, const void *p
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 
 bool rt_bit_panels_here(void) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bits.c: operators that look at bits: BitShift, IsNaN, IsInf; and Det. */
 #include "ir/operators/small.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
@@ -114,7 +115,7 @@ FIND(uint16_t, 16)
 FIND(uint32_t, 32)
 FIND(uint64_t, 64)
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define HAS_FIND_512 (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
 #define WIDE __attribute__((target("avx512f,avx512bw")))
 

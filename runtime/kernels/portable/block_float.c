@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* block_float.c: implements block_float.h. */
 #include "runtime/kernels/portable/block_float.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <math.h>
 #include <string.h>
@@ -271,7 +272,7 @@ static void slow_row(const rt_block_floats *weights, const float *x, int64_t fir
     for (int64_t p = 0; p < count; p++) slow_panel(weights, x, first + p, y + p * RT_PANEL);
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define AVX512 __attribute__((target("avx512f")))
 #define ALWAYS static inline __attribute__((always_inline))
 
@@ -445,7 +446,7 @@ AVX512 static void fast_rows(const rt_block_floats *weights, const float *const 
 
 void rt_block_floats_rows(const rt_block_floats *weights, const float *const *x, int64_t rows, int64_t first,
                           int64_t count, float *const *y) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512f")) {
         fast_rows(weights, x, rows, first, count, y);
         for (int64_t r = 0; r < rows; r++)

@@ -5,6 +5,7 @@
  * instruction less than to widen b and to convert it. Those with a sign get 128 more, as do their zero points.
  */
 #include "runtime/kernels/portable/byte_pairs.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/quantize_lanes.h"
 
@@ -40,7 +41,7 @@ static bool read_operand(const op_fused *program, const op_tensor *values, int32
 }
 
 static bool has_machine(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     return __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq");
 #else
@@ -65,7 +66,7 @@ bool rt_byte_pairs_read(const op_fused *program, const op_tensor *values, rt_byt
 
 /* ---- running -------------------------------------------------------------------------------------------- */
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vbmi")))
 #define INLINE TARGET static inline __attribute__((always_inline))
 

@@ -7,7 +7,8 @@
 #ifndef OURO_BYTE_TILES_H
 #define OURO_BYTE_TILES_H
 
-#if defined(__x86_64__) && defined(__GNUC__) && defined(__linux__)
+#include "runtime/kernels/base/x86.h"
+#if RT_X86_KERNELS && defined(__linux__)
 #define RT_HAS_BYTE_TILES 1
 #include <cpuid.h>
 #include <immintrin.h>

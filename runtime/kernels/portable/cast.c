@@ -7,11 +7,12 @@
  * and must be numbers from end to end; reals are printed with as few digits as read back to the same number.
  */
 #include "ir/operators/small.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
 #include <errno.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 #endif
 #include <inttypes.h>
@@ -137,7 +138,7 @@ static void float_to_brain(void *to, const void *from, int64_t count) {
 
 /* ---- floats to integers with AVX-512: the same numbers --------------------------------------------------- */
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define WIDE __attribute__((target("avx512f")))
 #define WIDEST __attribute__((target("avx512f,avx512dq")))
 enum { FLOATS = 16 };

@@ -2,10 +2,11 @@
 /* cost.c: see cost.h. The rates were fitted to measurements of tests/bench/bench_winograd.c and bench_kernels.c on one core. */
 #include "runtime/kernels/portable/cost.h"
 #include "ir/operators/window.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/pair_tiles.h"
 #include "runtime/kernels/portable/fixed_tiles.h"
 #include <math.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <cpuid.h>
 #endif
 
@@ -59,7 +60,7 @@ static const rates wide = {.direct = 125e9,
 /* Processors that take a vector of 16 floats as two halves (Zen 4) multiply at half the rate of others, and read as fast: beside products,
  * weights that are read again, partly from a cache, take half as long. */
 static bool multiplies_by_halves(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     enum { IDENTIFIERS = 0x8000001A, FULL = 1 << 3 }; /* of AMD; others have no such leaf */
     /* Asked once: a hypervisor answers in tens of microseconds, and searches ask very often. Threads may all ask, and get the same answer. */
     static _Atomic int known; /* 0: not yet; 1: no; 2: yes */
@@ -76,7 +77,7 @@ static bool multiplies_by_halves(void) {
 }
 
 bool rt_has_wide_vectors(const rt_environment *environment) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     return !environment->portable_only && __builtin_cpu_supports("avx512f");
 #else
     (void)environment;

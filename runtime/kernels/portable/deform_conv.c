@@ -6,11 +6,12 @@
  * once (taps). Other types find them again for each channel, and doubles are added up one by one. Dai et al., "Deformable Convolutional
  * Networks" (2017); Zhu et al., "Deformable ConvNets v2" (2018).
  */
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
 #include <math.h>
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 #endif
 
@@ -224,7 +225,7 @@ static void blend_squares(const deform_taps *taps, int64_t pixels, const float *
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define WIDE __attribute__((target("avx512f")))
 
 /* Two neighbours. */
@@ -283,7 +284,7 @@ static void blend_channel(const deform_state *s, const deform_taps *taps, const 
         blend(taps, 1u << s->rank, s->pixels, plane, panels, step);
         return;
     }
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512f")) {
         blend_squares_wide(taps, s->pixels, plane, s->image[1], panels, step);
         return;

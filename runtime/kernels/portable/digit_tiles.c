@@ -10,6 +10,7 @@
  * 32 bits: there are 32 of a number of at most 2^22 times a code below 2^4, or 64 below 2^15 and 2^8.
  */
 #include "runtime/kernels/portable/digit_tiles.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/digit_factors.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
@@ -17,7 +18,7 @@
 #include "runtime/kernels/portable/turn.h"
 #include <math.h>
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 #endif
 
@@ -33,7 +34,7 @@ enum {
 };
 
 rt_digit_form rt_digit_form_here(int digits) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl"))
         return RT_DIGIT_BYTES;
@@ -61,7 +62,7 @@ bool rt_digit_rows_bytes(const rt_digit_product *product, int64_t rows, size_t *
            base_size_multiply(*bytes, record_bytes(&largest), bytes);
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 
 /* ---- rows ------------------------------------------------------------------------------------------------ */
 

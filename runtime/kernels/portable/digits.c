@@ -5,9 +5,10 @@
  * the same piece of each. What they meet of x is read once more into all four quarters of a register.
  */
 #include "runtime/kernels/portable/digits.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/digit_factors.h"
 #include "runtime/kernels/portable/lanes.h"
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 
 enum {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* direct_tiles.c: see direct_tiles.h. */
 #include "runtime/kernels/portable/direct_tiles.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <math.h>
 #include <stdalign.h>
 #include <stddef.h>
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define AVX512 __attribute__((target("avx512f")))
 #define INLINE static inline __attribute__((always_inline))
 

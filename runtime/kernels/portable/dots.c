@@ -3,6 +3,7 @@
  * than a register: wider ones, which a compiler has to cut, are kept in memory by it. Rows in half precision, as of caches that are kept
  * so, are widened in registers.
  */
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
 #include <string.h>
@@ -80,7 +81,7 @@ DOTS(floats_1_baseline, BASELINE, float, floats_16, loose_floats_16, 1, REST_COP
 DOTS(floats_2_baseline, BASELINE, float, floats_16, loose_floats_16, 2, REST_COPIED, END_COPIED)
 DOTS(doubles_1_baseline, BASELINE, double, doubles_16, loose_doubles_16, 1, REST_COPIED, END_COPIED)
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 VECTOR(floats_32, float, 32);
 VECTOR(floats_64, float, 64);
 VECTOR(doubles_32, double, 32);
@@ -255,7 +256,7 @@ static void ask_for_rows(const rt_thin *stack, int64_t size, int64_t first, int6
 void rt_dots_stack(const rt_thin *stack, int64_t size, int64_t step, int64_t depth, int64_t count) {
     int64_t rows = 2;
     dots_floats *several = floats_2_baseline, *one = floats_1_baseline;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (depth > 0 && depth <= RT_DOT_LANES && count >= SHARING && __builtin_cpu_supports("avx512f")) {
         const int64_t groups = count / SHARING;
         for (int64_t s = 0; s < size; s++) {
@@ -305,7 +306,7 @@ void rt_dots_doubles(const double *a, const double *b, int64_t step, int64_t dep
                      double *y) {
     int64_t rows = 1;
     dots_doubles *several = doubles_1_baseline, *one = doubles_1_baseline;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512f")) {
         rows = 4, several = doubles_4_avx512, one = doubles_1_avx512;
     } else if (__builtin_cpu_supports("avx2")) {
@@ -320,7 +321,7 @@ void rt_dots_doubles(const double *a, const double *b, int64_t step, int64_t dep
 /* ---- half precision -------------------------------------------------------------------------------------- */
 
 bool rt_halves_run_here(int64_t length) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     return length > 0 && length % RT_DOT_LANES == 0 && __builtin_cpu_supports("avx512f");
 #else
     (void)length;
@@ -328,7 +329,7 @@ bool rt_halves_run_here(int64_t length) {
 #endif
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 void rt_dots_halves(op_dtype stored, const rt_thin_halves *stack, int64_t size, int64_t step, int64_t depth,
                     int64_t count) {
     const bool brain = stored == OP_BFLOAT16;

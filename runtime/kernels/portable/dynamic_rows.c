@@ -3,6 +3,7 @@
  * put side by side in registers as they are read: W is read as often as it is used, and no other form of it is kept.
  */
 #include "runtime/kernels/portable/dynamic_rows.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/integer_product.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/quad_lanes.h"
@@ -65,7 +66,7 @@ RT_CLONES static void finish(const rt_byte_weights *w, int64_t first, int64_t co
     memcpy(y, values, (size_t)count * sizeof *y);
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 
 enum { ROWS = 4, DEPTH = 256, QUAD = 4 /* rows of W */ };
 #define WITH_BYTES __attribute__((target("avx512f,avx512bw,avx512vnni")))

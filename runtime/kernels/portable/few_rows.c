@@ -2,8 +2,9 @@
 /* few_rows.c: a few rows times a matrix where it lies; see few_rows.h. Sums of all rows by some columns stay in registers while the depth is gone through.
  */
 #include "runtime/kernels/portable/few_rows.h"
+#include "runtime/kernels/base/x86.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include "runtime/kernels/portable/lanes.h"
 
 #define AVX512 __attribute__((target("avx512f")))

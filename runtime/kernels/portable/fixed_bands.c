@@ -9,6 +9,7 @@
  * in the order of the depth.
  */
 #include "runtime/kernels/portable/fixed_bands.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/fixed_tiles.h"
 #include "runtime/kernels/portable/half_lanes.h"
@@ -380,7 +381,7 @@ static rt_fixed_result result_at(const fixed_job *job, const fixed_band *band, i
     return result;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define WITH_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))
 
 /* Adds what is added to 16 columns of some rows of `c`. */

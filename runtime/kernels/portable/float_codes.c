@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* float_codes.c: see float_codes.h. */
 #include "runtime/kernels/portable/float_codes.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <string.h>
 
@@ -257,7 +258,7 @@ typedef void row_function(const rt_codes *codes, const float *a, int64_t first, 
 #define ADD(sum, left, right) ((sum) += (left) * (right))
 SLOW_ROW(row_baseline, , rt_floats_4, ADD)
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define AVX2 __attribute__((target("avx2,fma")))
 #define AVX512 __attribute__((target("avx512f")))
 #define ADD_8(sum, left, right) ((sum) = _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum))
@@ -326,7 +327,7 @@ FAST_ROW(row_one, 1)
 #endif
 
 static row_function *best_row(bool several) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512f")) return several ? row_several : row_one;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return several ? NULL : row_avx2;
 #endif

@@ -5,6 +5,7 @@
 #ifndef OURO_HALF_LANES_H
 #define OURO_HALF_LANES_H
 
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
 
@@ -25,7 +26,7 @@ static inline __attribute__((always_inline)) rt_floats_4 rt_any_half_4(const uin
 #define RT_STORE_HALF_4(floats, to) RT_STORE_4(OP_FLOAT16, floats, to)
 #define RT_STORE_BRAIN_4(floats, to) RT_STORE_4(OP_BFLOAT16, floats, to)
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 /* bfloat16, in the lower halves of words. */
 __attribute__((target("avx512f"))) static inline __attribute__((always_inline)) __m512i
 rt_brains_16(__m512 floats) {

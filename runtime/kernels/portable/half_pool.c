@@ -7,6 +7,7 @@
  * pixel, and are rounded once. What windows see and what counts is as in pool.c; a NaN stays one.
  */
 #include "ir/operators/window.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/half_lanes.h"
 #include "runtime/kernels/portable/kernels.h"
 #include <string.h>
@@ -99,7 +100,7 @@ RT_CLONES static void add_blocks(float *restrict sums, const float *restrict flo
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 /* A block in one register: what `average` does, but for what a NaN holds. */
 #define AVERAGE(name, LOAD, STORE)                                                                           \
     __attribute__((target("avx512f"))) static void name(const seen *window, int64_t divisor, uint16_t *y) {  \

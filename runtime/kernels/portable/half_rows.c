@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* half_rows.c: see half_rows.h. With AVX-512, a row is two registers, whose lanes that there are not are masked. */
 #include "runtime/kernels/portable/half_rows.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/half_lanes.h"
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))
 #define AVX512_INLINE AVX512 static inline __attribute__((always_inline))
 enum { LANES = 16 };
@@ -82,7 +83,7 @@ AVX512 static void store_brains(const float *from, int64_t width, int64_t rows, 
 
 void rt_half_rows_load(op_dtype dtype, const uint16_t *from, int64_t step, int64_t rows, int64_t count,
                        int64_t width, float *to) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (has_masks()) {
         (dtype == OP_FLOAT16 ? load_halves : load_brains)(from, step, rows, count, width, to);
         return;
@@ -96,7 +97,7 @@ void rt_half_rows_load(op_dtype dtype, const uint16_t *from, int64_t step, int64
 
 void rt_half_rows_store(op_dtype dtype, const float *from, int64_t width, int64_t rows, int64_t count,
                         uint16_t *to, int64_t step) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (has_masks()) {
         (dtype == OP_FLOAT16 ? store_halves : store_brains)(from, width, rows, count, to, step);
         return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* half_steps.c: see half_steps.h. */
 #include "runtime/kernels/portable/half_steps.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/half_lanes.h"
 #include "runtime/kernels/portable/pair_tiles.h"
 #include <string.h>
@@ -28,7 +29,7 @@ enum { BLOCK = RT_HALF_LANES, MOST_PIXELS_8 = 6 /* of a tile, where there are 16
         MULTIPLY_CHANNEL(SET, SECOND_OF_PAIRS, 1);                                                           \
     } while (0)
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 
 /* float16 in vectors of 16. */
 #define LANES 16
@@ -185,14 +186,14 @@ typedef uint32_t words_of_pairs __attribute__((vector_size(16), may_alias, align
 #define MULTIPLY(tile, x, weights, PIXELS, VECTORS, WIDTH, sums) MULTIPLY_BOTH(ALL_4)
 #include "runtime/kernels/portable/half_steps_kind.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 static bool has_fused_256(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && rt_has_half_conversions();
 }
 #endif
 
 bool rt_half_steps_are_fast(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     return __builtin_cpu_supports("avx512f") || has_fused_256();
 #else
     return false;
@@ -201,7 +202,7 @@ bool rt_half_steps_are_fast(void) {
 
 const rt_half_steps *rt_half_steps_for(op_dtype dtype, bool by_channel, int most) {
     const bool brain = dtype == OP_BFLOAT16;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (most > 16 && brain && !by_channel && rt_pairs_here()) return &steps_pairs;
     if (most >= 16 && __builtin_cpu_supports("avx512f")) return brain ? &steps_brain_16 : &steps_half_16;
     if (most >= 8 && has_fused_256()) return brain ? &steps_brain_8 : &steps_half_8;

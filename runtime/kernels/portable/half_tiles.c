@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* half_tiles.c: see half_tiles.h. A register of pairs becomes two of floats, which all rows of a tile are multiplied with. */
 #include "runtime/kernels/portable/half_tiles.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/pair_tiles.h"
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))

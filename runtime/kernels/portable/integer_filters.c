@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* integer_filters.c: arranged filters of integer convolutions and blocks of their products; see integer_filters.h. */
 #include "runtime/kernels/portable/integer_filters.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/filter_tiles.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/quad_lanes.h"
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 #endif
 
@@ -119,7 +120,7 @@ static void interleave_plain(const uint8_t *const lines[4], int64_t count, int64
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 static bool has_quads(void) {
     return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw");
 }
@@ -271,7 +272,7 @@ RT_CLONES static void tile_plain(int64_t quads, int64_t rows, const int8_t *filt
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define TILE(name, rows_count, panels_count)                                                                 \
     __attribute__((target("avx512bw,avx512vnni"))) static void name(                                         \
         int64_t quads, const int8_t *filters, const uint8_t *const *panels, const int64_t *offsets,          \

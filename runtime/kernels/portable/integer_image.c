@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* integer_image.c: lines and quadruples of the image of an integer convolution; see integer_image.h. */
 #include "runtime/kernels/portable/integer_image.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/short_rows.h"
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 #endif
 
@@ -385,7 +386,7 @@ static void fill_panel_plain(const uint8_t *copy, const rt_image_piece *pieces, 
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 /* The columns of a piece are loaded to where they are in the panel. */
 __attribute__((target("avx512f"))) static void fill_panel_512(const uint8_t *copy,
                                                               const rt_image_piece *pieces,

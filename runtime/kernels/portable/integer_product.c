@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* integer_product.c: blocks of products of 8-bit integers; see integer_product.h. */
 #include "runtime/kernels/portable/integer_product.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/quad_lanes.h"
 #include "runtime/kernels/portable/quad_rows.h"
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 #endif
 
@@ -101,7 +102,7 @@ RT_CLONES static void interleave(const int16_t *even, const int16_t *odd, int64_
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 /* The same from bytes, which have one zero point: no shuffle crosses the halves of a register, as bytes are paired before they
  * are widened. */
 #define PAIR_BYTES(name, widen)                                                                              \
@@ -181,7 +182,7 @@ static void tile_1_plain(int64_t pairs, const int16_t *a, int64_t a_row, const i
     memcpy(sums, sum, sizeof sum);
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define TILE(name, isa, vector, spread, add_pairs, rows_count)                                               \
     __attribute__((target(isa))) static void name(int64_t pairs, const int16_t *a, int64_t a_row,            \
                                                   const int16_t *panel, int32_t *sums, int64_t pitch,        \
@@ -232,7 +233,7 @@ TILE_AVX512(8)
 #endif
 
 enum { TILE_SIZES = 4 }; /* 1, 2, 4, 8 rows */
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 static tile_function *const sse2_tiles[TILE_SIZES] = {tile_1_sse2, tile_2_sse2};
 static tile_function *const avx2_tiles[TILE_SIZES] = {tile_1_avx2, tile_2_avx2, tile_4_avx2};
 static tile_function *const avx512_tiles[TILE_SIZES] = {tile_1_avx512, tile_2_avx512, tile_4_avx512,
@@ -241,7 +242,7 @@ static tile_function *const avx512_tiles[TILE_SIZES] = {tile_1_avx512, tile_2_av
 static tile_function *const plain_tiles[TILE_SIZES] = {tile_1_plain};
 
 static tile_function *const *best_tiles(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512bw")) return avx512_tiles;
     if (__builtin_cpu_supports("avx2")) return avx2_tiles;
     if (__builtin_cpu_supports("sse2")) return sse2_tiles;
@@ -317,7 +318,7 @@ static void add_rows(op_dtype dtype, const uint8_t *const *lines, int64_t depth,
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 /* A panel's columns at a time, pairs of rows, which are made in registers; lines[depth] and a[depth] can be read. */
 #define ADD_PANELS(name, widen)                                                                              \
     __attribute__((target("avx2"))) static void name(const uint8_t *const *lines, int64_t depth,             \
@@ -556,7 +557,7 @@ static void run_packed(const rt_integer_block *block, const parts *places, char 
 
 /* ---- quadruples ---------------------------------------------------------------------------------------- */
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 
 static bool has_quads(void) {
     return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw");

@@ -6,6 +6,7 @@
  * those of pool.c: a NaN stays, and a window that sees nothing has the lowest number.
  */
 #include "ir/operators/window.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/joined.h"
 #include "runtime/kernels/portable/kernels.h"
@@ -100,7 +101,7 @@ RT_CLONES static void make_line(const joined_pool *s, const seen_rows *seen, flo
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define WIDE __attribute__((target("avx512f")))
 #define INLINE static inline __attribute__((always_inline))
 enum { LANES = 16 };
@@ -163,7 +164,7 @@ static void run_member(void *context, int member, int members) {
                 (block * s->there[second] + s->from[second] + at - (second ? s->rows[0] : 0)) * row;
         }
         float *y = job->y + line * s->output[1] * s->block;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
         if (s->wide) {
             make_line_wide(s, &seen, y);
             continue;

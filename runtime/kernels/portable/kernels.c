@@ -2,13 +2,14 @@
 /* kernels.c: what the portable kernels share: blocks of half precision, loops over several tensors, strided copies. */
 #include "runtime/kernels/portable/kernels.h"
 #include "ir/operators/small.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/half_lanes.h"
 #include "runtime/kernels/portable/spans.h"
 #include "runtime/kernels/portable/turn.h"
 #include "runtime/kernels/portable/turn_groups.h"
 #include <math.h>
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 #endif
 
@@ -72,7 +73,7 @@ RT_CLONES static void brain_store(uint16_t *to, const float *from, int64_t count
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))
 #define F16C __attribute__((target("avx2,f16c")))
 

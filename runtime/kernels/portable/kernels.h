@@ -13,14 +13,14 @@
 #define OURO_KERNELS_H
 
 #include "runtime/kernels/base/kernel.h"
+#include "runtime/kernels/base/x86.h"
 
 /* Before a function: compiled for several instruction sets, the best is chosen when the program is loaded.
  * Not under sanitizers, whose run time is not ready when the choice is made. Not for functions that hold
  * OpenMP constructs other than simd, whose bodies are not cloned along. Static functions only: clones of others are
  * visible from outside of a library, whatever is asked for. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && defined(__GNUC__) &&              \
-    !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&                \
-    defined(__OPTIMIZE__)
+#if RT_X86_KERNELS && defined(__gnu_linux__) && defined(__GLIBC__) && !defined(__clang__) &&                 \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__OPTIMIZE__)
 #define RT_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
 /* The same for files that are compiled with -ffp-contract=fast: with the instruction that rounds a product and its sum once. */
 #define RT_CLONES_FUSED __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))

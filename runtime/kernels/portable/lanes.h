@@ -3,8 +3,9 @@
 #ifndef OURO_LANES_H
 #define OURO_LANES_H
 
+#include "runtime/kernels/base/x86.h"
 #include <stdint.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <cpuid.h>
 #include <immintrin.h>
 #include <stdbool.h>
@@ -19,7 +20,7 @@ typedef float rt_floats_16 __attribute__((vector_size(64), may_alias));
 #define RT_LOAD_HALF_4(vector, at) rt_half_4(at)
 #define RT_LOAD_BRAIN_4(vector, at) rt_brain_4(at)
 #define RT_LOAD_SHORT_4(vector, at) rt_short_4(at)
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define RT_LOAD_HALF_8(vector, at) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(at)))
 #define RT_LOAD_BRAIN_8(vector, at)                                                                          \
     _mm256_castsi256_ps(                                                                                     \
@@ -56,7 +57,7 @@ static inline uint16_t rt_first_lanes_16(int64_t count) {
     return (uint16_t)rt_first_lanes_64(count);
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 /* The larger numbers of two vectors; a NaN where either is one: the instruction gives its second operand where one is. */
 __attribute__((target("avx512f"))) static inline __m512 rt_larger_16(__m512 value, __m512 most) {
     const __mmask16 none = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
@@ -120,7 +121,7 @@ static inline rt_floats_4 rt_short_4(const uint16_t *from) {
 }
 
 /* Limits each lane of `sum` to [low, high]; a NaN stays one. For functions that are compiled for such registers. */
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define RT_LIMIT_4(sum, low, high) ((sum) = _mm_min_ps(_mm_set1_ps(high), _mm_max_ps(_mm_set1_ps(low), sum)))
 #define RT_LIMIT_8(sum, low, high)                                                                           \
     ((sum) = _mm256_min_ps(_mm256_set1_ps(high), _mm256_max_ps(_mm256_set1_ps(low), sum)))

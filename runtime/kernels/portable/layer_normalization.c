@@ -10,6 +10,7 @@
  *
  * Rows of 16 bits become floats, long ones a part after the other, and are rounded once.
  */
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <math.h>
@@ -193,7 +194,7 @@ RT_CLONES static void normalize(const layer_job *job, int64_t begin, int64_t end
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define WIDE __attribute__((target("avx512f,avx512dq"))) static inline __attribute__((always_inline))
 #define HAS_WIDE (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
 enum { TOGETHER = 8, FOUR = 4 };

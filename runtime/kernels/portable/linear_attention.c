@@ -9,6 +9,7 @@
  * made once a chunk for all columns. Values and results of a chunk lie side by side meanwhile: outside, rows of a head lie so far apart that they meet in
  * the same sets of a cache. The first step reads the matrix where the caller has it, the last one writes it where it is wanted.
  */
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
@@ -80,7 +81,7 @@ typedef void mix_function(float factor, const float *x, float other, const float
 
 #define ADD(sum, left, right) ((sum) += (left) * (right))
 BLOCK(baseline, , rt_floats_4, ADD)
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define AVX2 __attribute__((target("avx2,fma")))
 #define AVX512 __attribute__((target("avx512f")))
 #define ADD_8(sum, left, right) ((sum) = _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum))
@@ -101,7 +102,7 @@ typedef struct block_functions {
 
 static block_functions best_blocks(bool fused) {
 #define FOR(name, wide) ((block_functions){VECTORS * (wide), products_##name, change_##name, mix_##name})
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512f")) return fused ? FOR(avx512, 16) : FOR(avx512_apart, 16);
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return fused ? FOR(avx2, 8) : FOR(avx2_apart, 8);

@@ -4,6 +4,7 @@
  * first. Where the machine multiplies bytes, x is written in digits for weights of 4 bits, and of 8 where the file permits fewer than three
  * (digits.h).
  */
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/digit_row.h"
 #include "runtime/kernels/portable/matmul_bits_groups.h"
 #include <math.h>
@@ -120,7 +121,7 @@ DOTS(4, 4, 4, false)
 DOTS(8, 8, 4, false)
 DOTS(levels, 4, 4, true)
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include "runtime/kernels/portable/matmul_bits_512.h"
 #endif
 

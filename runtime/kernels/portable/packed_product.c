@@ -14,6 +14,7 @@
  * share many rows: a thread finds most of its rows in its own cache, as what is done with rows before and after is shared in the same
  * way. Few rows are all read by each, which has columns of its own.
  */
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/packed_product.h"
@@ -264,7 +265,7 @@ ROWS(baseline, , rt_floats_4, float, TOGETHER, 1, RT_LOAD_FLOATS, ADD)
 ROWS(half_baseline, , rt_floats_4, uint16_t, TOGETHER, 1, RT_LOAD_HALF_4, ADD)
 ROWS(brain_baseline, , rt_floats_4, uint16_t, TOGETHER, 1, RT_LOAD_BRAIN_4, ADD)
 ROWS(short_baseline, , rt_floats_4, uint16_t, TOGETHER, 1, RT_LOAD_SHORT_4, ADD)
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define AVX2 __attribute__((target("avx2,fma,f16c")))
 #define AVX512 __attribute__((target("avx512f")))
 #define ADD_8(sum, left, right) ((sum) = _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum))
@@ -291,7 +292,7 @@ static row_functions best_row(op_dtype stored) {
      : stored == OP_FLOAT16  ? (row_functions){row_half_##name, panel_half_##name, together}                 \
      : stored == OP_BFLOAT16 ? (row_functions){row_brain_##name, panel_brain_##name, together}               \
                              : (row_functions){row_short_##name, panel_short_##name, together})
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512f")) return FOR(avx512, TOGETHER);
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && rt_has_half_conversions())
         return FOR(avx2, PAIR);

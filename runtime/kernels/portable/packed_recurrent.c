@@ -21,6 +21,7 @@
  * steps at a time, states are floats from the first step to the last, and what comes out is rounded once.
  */
 #include "ir/operators/recurrent_inputs.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/recurrent_row.h"
 #include "runtime/kernels/portable/weight_panels.h"
@@ -194,7 +195,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
 
 /* Machines on which it was measured: with AVX-512. */
 static bool is_fast_here(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     return __builtin_cpu_supports("avx512f");
 #else
     return false;

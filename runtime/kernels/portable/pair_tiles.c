@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pair_tiles.c: see pair_tiles.h. A register holds a pair of each column of a panel; a pair of a row is in all of its lanes. */
 #include "runtime/kernels/portable/pair_tiles.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 #endif
 
@@ -22,7 +23,7 @@ static void pack_panel(const uint16_t *b, int64_t b_depth, int64_t b_column, int
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 
 #define WORDS __attribute__((target("avx512f,avx512bw,avx512vl")))
 #define PAIRS __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pair_windows.c: see pair_windows.h. A line of 32 positions is a register; lanes that see padding are zero, and are not read. */
 #include "runtime/kernels/portable/pair_windows.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/pair_tiles.h"
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 
 #define WORDS __attribute__((target("avx512f,avx512bw,avx512vl,bmi2")))

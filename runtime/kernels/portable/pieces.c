@@ -7,11 +7,12 @@
  * polynomial: AVX-512 picks each of them from two registers, AVX2 reads a row a lane and turns eight of them.
  */
 #include "runtime/kernels/portable/pieces.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/vector_math.h"
 #include "runtime/kernels/portable/vector_math_512.h"
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 #endif
 #include <stdbool.h>
@@ -282,7 +283,7 @@ static void gelu_tanh_floats(float *y, const float *x, int64_t count) {
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define AVX2 __attribute__((target("avx2")))
 #define AVX512 __attribute__((target("avx512f")))
 #define INLINE static inline __attribute__((always_inline))
@@ -467,7 +468,7 @@ rt_pieces_function *rt_pieces_form(rt_pieces_code code, rt_pieces_width width) {
     static rt_pieces_function *const forms[][3] = {[RT_PIECES_ERF] = FORMS(erf),
                                                    [RT_PIECES_GELU] = FORMS(gelu),
                                                    [RT_PIECES_GELU_TANH] = FORMS(gelu_tanh)};
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (width == RT_PIECES_AVX512 && !__builtin_cpu_supports("avx512f")) return NULL;
     if (width == RT_PIECES_AVX2 && !__builtin_cpu_supports("avx2")) return NULL;
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pointwise_tiles.c: see pointwise_tiles.h. */
 #include "runtime/kernels/portable/pointwise_tiles.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/pair_tiles.h"
 #include <string.h>
@@ -84,7 +85,7 @@ typedef float word __attribute__((may_alias));
 TILES(plain, , rt_floats_4, ADD, RT_LIMIT_4, LOAD_ALL, STORE_ALL)
 static const rt_pointwise_tiles tiles_plain = {.lanes = 4, .run = {NAMES(plain)}};
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define AVX2 __attribute__((target("avx2,fma")))
 #define AVX512 __attribute__((target("avx512f")))
 #define ADD_8(sum, left, right) ((sum) = _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum))
@@ -197,7 +198,7 @@ static const rt_pointwise_tiles tiles_pairs = {.lanes = 16, .pairs = true, .run 
 #endif
 
 const rt_pointwise_tiles *rt_pointwise_tiles_for(op_dtype dtype, int most) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (most > 16 && dtype == OP_BFLOAT16 && rt_pairs_here()) return &tiles_pairs;
     if (most >= 16 && __builtin_cpu_supports("avx512f")) return &tiles_avx512;
     if (most >= 8 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &tiles_avx2;

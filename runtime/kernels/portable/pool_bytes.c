@@ -5,9 +5,10 @@
  * stays in registers with AVX-512; other machines take two runs at a time to a result in memory.
  */
 #include "runtime/kernels/portable/pool_bytes.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 #endif
 
@@ -120,7 +121,7 @@ LARGEST(uint8_t, 0)
 
 /* ---- AVX-512 ------------------------------------------------------------------------------------------- */
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define AVX512 __attribute__((target("avx512bw")))
 #define INLINE static inline __attribute__((always_inline))
 
@@ -195,7 +196,7 @@ AVX512 static void row_unsigned_512(const rt_pool_bytes *shape, const uint8_t *x
 #endif
 
 void rt_pool_bytes_row(const rt_pool_bytes *shape, const uint8_t *x, int64_t row, uint8_t *y) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512bw")) {
         if (shape->negative) row_signed_512(shape, x, row, y);
         else row_unsigned_512(shape, x, row, y);

@@ -12,6 +12,7 @@
  * but never those that ceil_mode puts after it. A window that sees nothing has the average 0.
  */
 #include "ir/operators/window.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <math.h>
@@ -104,7 +105,7 @@ RT_CLONES static void maximum_line(const image *shape, const float *restrict x, 
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define WIDE __attribute__((target("avx512f")))
 
 /* Where the window sees a NaN: the last one of each channel. */
@@ -301,7 +302,7 @@ static void make_line(const image *shape, const float *x, int64_t line, float *y
         average_line(shape, x, line, y);
         return;
     }
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512f")) {
         maximum_line_wide(shape, x, line, y);
         return;

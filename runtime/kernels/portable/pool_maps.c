@@ -6,12 +6,13 @@
  * neighbours do.
  */
 #include "runtime/kernels/portable/pool_maps.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <math.h>
 
 enum { LANES = 16, MOST = 1024, MOST_KERNEL = 7 };
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 static bool goes_by_two(const rt_pool_map *m) {
     return m->stride[0] == 2 && m->stride[1] == 2;
 }
@@ -19,7 +20,7 @@ static bool goes_by_two(const rt_pool_map *m) {
 #endif
 
 bool rt_pool_map_fits(const rt_pool_map *m) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     const bool two = goes_by_two(m) && m->maximum;
     for (int d = 0; d < 2; d++) {
         if (m->input[d] < 1 || m->output[d] < 1 || m->kernel[d] < 1 || m->input[d] > MOST ||
@@ -63,7 +64,7 @@ bool rt_pool_map_prepare(rt_pool_map *m, base_arena *arena) {
     return m->masks != NULL;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define WIDE __attribute__((target("avx512f")))
 #define INLINE WIDE static inline __attribute__((always_inline))
 

@@ -3,6 +3,7 @@
  * is read or written elsewhere begins where it ends with the row.
  */
 #include "runtime/kernels/portable/pool_rows.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <math.h>
 #include <string.h>
@@ -46,12 +47,12 @@ enum { SLACK = 16, SHORTEST = 4 };
 
 POOL(largest_plain, , 4, LARGER, -INFINITY)
 POOL(sums_plain, , 4, SUM, 0)
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 POOL(largest_avx2, __attribute__((target("avx2"))), 8, LARGER, -INFINITY)
 POOL(sums_avx2, __attribute__((target("avx2"))), 8, SUM, 0)
 #endif
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 /* ---- in registers, for strides of one and two, and for windows that do not meet at a distance of four; others take of all positions what they need ----------------------------------------------------------- */
 
 /* What is left of a line of the map is made one vector after the other, from its beginning on, so that vectors lie as the map does. With a
@@ -277,7 +278,7 @@ bool rt_pool_rows_prepare(rt_pool_rows *p) {
     const int64_t seen = (p->outputs - 1) * p->stride + (p->kernel - 1) * p->dilation + 1,
                   there = p->padding + p->width;
     p->line = (seen > there ? seen : there) + SLACK;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     p->wide = is_wide(p);
     p->divides =
         p->wide &&
@@ -306,7 +307,7 @@ static void take(const float *all, int64_t stride, int64_t count, float *to) {
 
 void rt_pool_rows_run(const rt_pool_rows *p, const rt_pool_run *run, float *line, float *to) {
     float all[RT_POOL_LINE];
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (p->divides) {
         (p->stride == APART ? apart_wide : p->maximum ? largest_wide : sums_wide)(p, run, to);
         return;
@@ -318,7 +319,7 @@ void rt_pool_rows_run(const rt_pool_rows *p, const rt_pool_run *run, float *line
 #endif
     for (int64_t row = 0; row < run->rows; row++, to += p->outputs) {
         const float *x = run->x + row * run->step;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
         if (p->wide) {
             rt_pool_run one = *run;
             one.x = x;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* product.c: stacks of matrix products in every numeric type; see product.h. */
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/few_rows.h"
 #include "runtime/kernels/portable/lanes.h"
@@ -135,7 +136,7 @@ static void finish_floats(const product_job *job, int64_t row, int64_t column, i
 
 /* ---- float: panels ------------------------------------------------------------------------------------- */
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 /* pack_panels, of rows whose elements lie side by side, with AVX-512. */
 __attribute__((target("avx512f"))) static void pack_wide(const float *b, int64_t b_depth, int64_t depth,
                                                          int64_t columns, float *panels) {

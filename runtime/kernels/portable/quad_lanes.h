@@ -3,7 +3,8 @@
 #ifndef OURO_QUAD_LANES_H
 #define OURO_QUAD_LANES_H
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#include "runtime/kernels/base/x86.h"
+#if RT_X86_KERNELS
 #include <immintrin.h>
 
 #define RT_QUAD_LANES __attribute__((target("avx512bw"), always_inline)) static inline

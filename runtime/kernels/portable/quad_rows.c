@@ -6,11 +6,12 @@
  * makes of the sums is the same for all columns.
  */
 #include "runtime/kernels/portable/quad_rows.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/quad_lanes.h"
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define TARGET __attribute__((target("avx512bw,avx512vnni")))
 
 enum { QUADS = RT_INTEGER_FEW / 4, BYTES = 64 };

@@ -8,12 +8,13 @@
  * scale for every element instead. What is not a number becomes the lowest integer.
  */
 #include "ir/operators/small.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/integer_product.h"
 #include "runtime/kernels/portable/product.h"
 #include "runtime/kernels/portable/quantize_lanes.h"
 #include <math.h>
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 #endif
 
@@ -66,7 +67,7 @@ QUANTIZE(float, int16_t, -32768.0f, 32767.0f)
 QUANTIZE(int32_t, uint8_t, 0.0f, 255.0f)
 QUANTIZE(int32_t, int8_t, -128.0f, 127.0f)
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define HAS_QUANTIZE_512 (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
 /* quantize_float_uint8_t and its like, to bytes or to pairs of them (`wide`), with the same bits: a compiler narrows 16 numbers in many steps. */
 __attribute__((target("avx512f"))) static void quantize_512(const float *x, void *y, bool wide, int64_t count,
@@ -502,7 +503,7 @@ RT_CLONES static void find_extremes(const float *x, int64_t count, float *extrem
     extremes[1] = high;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 /* The same: several at a time, which do not wait for each other. */
 __attribute__((target("avx512f"))) static void find_extremes_512(const float *x, int64_t count,
                                                                  float *extremes) {

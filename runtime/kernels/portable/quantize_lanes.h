@@ -5,6 +5,7 @@
 #ifndef OURO_QUANTIZE_LANES_H
 #define OURO_QUANTIZE_LANES_H
 
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +15,7 @@ static inline bool rt_has_reciprocal(float scale) {
     return scale >= 0x1p-90f && scale <= 0x1p90f;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 
 /* round(x / scale) between two whole numbers; `low` where x is not a number. */

@@ -3,6 +3,7 @@
  * for all of these pixels at once.
  */
 #include "runtime/kernels/portable/reduce_channels.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <math.h>
@@ -55,7 +56,7 @@ bool rt_channel_reduction_read(const op_call *call, const rt_environment *enviro
     return true;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define WIDE __attribute__((target("avx512f")))
 #define INLINE WIDE static inline __attribute__((always_inline))
 RT_OF_16(least_of_16, _mm512_min_ps)

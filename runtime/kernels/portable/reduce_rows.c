@@ -3,11 +3,12 @@
  * are taken for all of these rows at once. Short rows would spend most of their time there.
  */
 #include "runtime/kernels/portable/reduce_rows.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <math.h>
 #include <stdbool.h>
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define WIDE __attribute__((target("avx512f")))
 enum { LANES = 16, PARTS = 4, SUMS = 8, EXTREMES = 16, CHAINS = 4 };
 

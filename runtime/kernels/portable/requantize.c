@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* requantize.c: from sums to quantised numbers; see integer_product.h. */
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/integer_product.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/quantize_lanes.h"
@@ -43,7 +44,7 @@ RT_CLONES static void requantize_scaled(const int32_t *sums, uint8_t *y, int64_t
 REQUANTIZE(uint8_t, 0, 255)
 REQUANTIZE(int8_t, -128, 127)
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define AVX512 __attribute__((target("avx512bw")))
 
 AVX512 static inline __m512 sum_512(const int32_t *sums, int64_t left, __m512i bias) {

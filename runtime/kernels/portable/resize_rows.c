@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* resize_rows.c: see resize_rows.h. */
 #include "runtime/kernels/portable/resize_rows.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <string.h>
 
@@ -22,7 +23,7 @@ NEAREST_ROW(nearest_row_2, uint16_t)
 NEAREST_ROW(nearest_row_4, uint32_t)
 NEAREST_ROW(nearest_row_8, uint64_t)
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define WIDE __attribute__((target("avx512f")))
 enum { LANES = 16 };
 
@@ -110,7 +111,7 @@ WIDE static void blend_line_512(const float *from, const rt_across *a, int64_t w
 
 void rt_nearest_rows(size_t element, const void *from, const rt_across *by, int64_t width, void *to,
                      int64_t rows) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (by->twice && element == sizeof(uint32_t) && __builtin_cpu_supports("avx512f")) {
         twice_512(from, width / 2, to, rows);
         return;
@@ -170,7 +171,7 @@ RT_CLONES static void blend_line_any(const float *from, rt_across a, int64_t wid
 }
 
 void rt_blend_line(const float *from, rt_across a, int64_t width, float *line) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (!a.falls && __builtin_cpu_supports("avx512f")) {
         blend_line_512(from, &a, width, line);
         return;

@@ -2,6 +2,7 @@
 /* side_by_side.c: implements side_by_side.h. Sums of some rows by some columns, for some products each, stay in registers while the depth is gone through.
  */
 #include "runtime/kernels/portable/side_by_side.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
 
@@ -32,7 +33,7 @@ RT_CLONES static void run_some(const rt_side_by_side *of) {
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define AVX512 __attribute__((target("avx512f")))
 #define ALWAYS static inline __attribute__((always_inline))
 

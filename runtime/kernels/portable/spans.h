@@ -5,12 +5,13 @@
 #ifndef OURO_SPANS_H
 #define OURO_SPANS_H
 
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 #endif
 
@@ -25,7 +26,7 @@ static inline void rt_copy_short(char *to, const char *from, size_t bytes) {
     memcpy(to + bytes - WORD, from + bytes - WORD, WORD);
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define RT_SPANS __attribute__((target("avx512f")))
 /* Whether spans of so many bytes are copied faster by rt_copy_span than by memcpy on this machine. */
 static inline bool rt_spans_are_short(size_t bytes) {

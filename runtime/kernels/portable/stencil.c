@@ -6,6 +6,7 @@
  * whole rows of such an image; sums between the rows are left out. A vector of sums stays in a register for all window elements.
  */
 #include "runtime/kernels/portable/stencil.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <string.h>
 
@@ -38,14 +39,14 @@ enum {
     }
 
 ADD_TAPS(plain, , 4, RT_LIMIT_4)
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 ADD_TAPS(avx2, __attribute__((target("avx2"))), 8, RT_LIMIT_8)
 ADD_TAPS(avx512, __attribute__((target("avx512f"))), 16, RT_LIMIT_16)
 #endif
 
 static void add_taps(const float *x, const int64_t *offsets, const float *weights, int64_t taps,
                      const rt_stencil_end *end, int64_t count, float *sums) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512f")) add_taps_avx512(x, offsets, weights, taps, end, count, sums);
     else if (__builtin_cpu_supports("avx2")) add_taps_avx2(x, offsets, weights, taps, end, count, sums);
     else add_taps_plain(x, offsets, weights, taps, end, count, sums);

@@ -7,6 +7,7 @@
  *
  * Sums of a window are made in the order of its elements, each product and its sum rounded once.
  */
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/stencil.h"
 #include "runtime/kernels/portable/lanes.h"
 
@@ -17,7 +18,7 @@ bool rt_stencil_fits_any(const rt_stencil *s) {
            s->dilation[1] < WIDEST;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 
 #define AVX512 __attribute__((target("avx512f")))

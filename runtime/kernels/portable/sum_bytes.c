@@ -4,10 +4,11 @@
  * The axes that are summed are neighbours, but for those of one element: the tensor is `outer` times `length` rows of `inner` bytes, which are
  * added. Rows of one byte are runs that become one number each; of others, columns are summed in 16 bits for as many rows as these hold.
  */
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 #endif
 
@@ -40,7 +41,7 @@ typedef struct sums_job {
 SUM_RUN(int8_t)
 SUM_RUN(uint8_t)
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 enum { BYTES = 64 };
 
 /* An instruction sums eight bytes that have no sign: those with one get 128 more, which are taken away from the sum. */
@@ -73,7 +74,7 @@ static void sum_runs(void *user, int64_t begin, int64_t end) {
     const sums_job *job = user;
     const int64_t length = job->shape->length;
     const uint8_t *x = job->x + begin * length;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512bw")) {
         runs_512(x, length, job->shape->negative, job->y + begin, end - begin);
         return;

@@ -3,6 +3,7 @@
  * product.h. All variants add in the same order. Those that contract nothing give the same bits; those whose multiplications
  * and additions are rounded once, for callers that ask for it, need an instruction for that.
  */
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
 #include "runtime/kernels/portable/wide_tiles.h"
@@ -71,7 +72,7 @@ BASELINE_OF(brain, RT_LOAD_BRAIN_4)
 BASELINE_OF(short, RT_LOAD_SHORT_4)
 TILE(double_1_baseline, BASELINE, double, doubles_16, 1, 1, ADD)
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define AVX2 __attribute__((target("avx2")))
 #define FMA __attribute__((target("avx2,fma,f16c")))
 #define AVX512 __attribute__((target("avx512f")))
@@ -124,7 +125,7 @@ static const tile baseline_halves[] = {{2, 1, half_2_baseline, false}, {1, 1, ha
 static const tile baseline_brains[] = {{2, 1, brain_2_baseline, false}, {1, 1, brain_1_baseline, false}};
 static const tile baseline_shorts[] = {{2, 1, short_2_baseline, false}, {1, 1, short_1_baseline, false}};
 static const tile baseline_doubles[] = {{1, 1, double_1_baseline, false}};
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 static const tile avx2_tiles[] = {{4, 1, tile_4_avx2, false},
                                   {2, 2, tile_2_wide_avx2, false},
                                   {2, 1, tile_2_avx2, false},
@@ -146,7 +147,7 @@ static const tile avx512_fused_doubles[] = {OF_DOUBLES(12), OF_DOUBLES(11), OF_D
 
 /* Of floats, but for those of wide_tiles.c. */
 static const tile *best_tiles(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512f")) return avx512_tiles;
     if (__builtin_cpu_supports("avx2")) return avx2_tiles;
 #endif
@@ -159,7 +160,7 @@ static const tile *best_narrow(op_dtype stored) {
 }
 
 static const tile *best_doubles(bool fused) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512f")) return fused ? avx512_fused_doubles : avx512_doubles;
     if (fused && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && rt_has_half_conversions())
         return avx2_fused_doubles;

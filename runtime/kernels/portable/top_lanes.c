@@ -5,10 +5,11 @@
  * element number lie side by side, blocks of some numbers at a time.
  */
 #include "runtime/kernels/portable/top_lanes.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/turn.h"
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 #endif
 
@@ -120,7 +121,7 @@ bool rt_top_lanes_can(op_dtype dtype, int64_t extent) {
 INSERT(insert_short_any, int32_t)
 INSERT(insert_long_any, int64_t)
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 /* The same where vectors have 64 bytes. */
 #define INSERT_WIDE(name, wide, width)                                                                       \
     __attribute__((target("avx512f"))) static void name(const wide *keys, int64_t first, int64_t count,      \

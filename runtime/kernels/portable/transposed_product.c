@@ -15,6 +15,7 @@
  * the window; of a signal with few filters, in the order of points. They do not depend on the number of threads.
  */
 #include "ir/operators/window.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/direct_convolution.h"
 #include "runtime/kernels/portable/lanes.h"
@@ -50,10 +51,6 @@ typedef struct transposed {
     int64_t part; /* outputs of a part, along it */
     int64_t seen; /* rows of the image, or points, that a part sees at most */
 } transposed;
-
-static int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 static int64_t most(int64_t a, int64_t b) {
     return a > b ? a : b;
@@ -179,8 +176,12 @@ static base_status unpack(const op_call *call, const rt_environment *environment
 
 /* ---- sums ---------------------------------------------------------------------------------------------- */
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define AVX512 __attribute__((target("avx512f")))
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
 
 /* Products of some rows of an image, or of some points of a signal: [block of 16][row][point][16]. */
 typedef struct products {

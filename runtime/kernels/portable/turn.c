@@ -3,10 +3,11 @@
  * read and what is written stays in the nearest cache until all of a line has been used.
  */
 #include "runtime/kernels/portable/turn.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <stdbool.h>
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <immintrin.h>
 #endif
 
@@ -58,7 +59,7 @@ static void turn_part(const uint32_t *x, int64_t x_row, int64_t rows, int64_t co
         for (int64_t r = 0; r < rows; r++) y[c * y_row + r] = x[r * x_row + c];
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 /* Sixteen columns at a time: of each vector that is written, the words of the first two rows are picked, then those of the third one. */
 __attribute__((target("avx512f"))) static void turn_three_wide(const uint32_t *x, int64_t x_row,
                                                                int64_t columns, uint32_t *y) {
@@ -86,7 +87,7 @@ __attribute__((target("avx512f"))) static void turn_three_wide(const uint32_t *x
  * makes right; the last few columns are made word by word. */
 static void turn_three(const uint32_t *x, int64_t x_row, int64_t columns, uint32_t *y) {
     int64_t c = 0;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512f")) {
         turn_three_wide(x, x_row, columns, y);
         return;
@@ -104,7 +105,7 @@ static void turn_three(const uint32_t *x, int64_t x_row, int64_t columns, uint32
 
 /* ---- with AVX-512 --------------------------------------------------------------------------------------- */
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define WIDE __attribute__((target("avx512f")))
 #define WIDE_BYTES __attribute__((target("avx512f,avx512bw,avx512vl")))
 #define INLINE static inline __attribute__((always_inline))
@@ -219,7 +220,7 @@ TURN_WIDES(uint8_t, bytes, WIDE_BYTES, 16, 4, LOAD_BYTES, STORE_BYTES)
 #undef INLINE
 #endif
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 /* The first columns, sixteen at a time: how many. */
 __attribute__((target("avx512f"))) static int64_t turn_two_wide(const uint32_t *x, int64_t x_row,
                                                                 int64_t columns, uint32_t *y) {
@@ -239,7 +240,7 @@ __attribute__((target("avx512f"))) static int64_t turn_two_wide(const uint32_t *
 /* Two rows that become columns side by side. */
 static void turn_two(const uint32_t *x, int64_t x_row, int64_t columns, uint32_t *y) {
     int64_t c = 0;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512f")) c = turn_two_wide(x, x_row, columns, y);
 #endif
     for (; c < columns; c++) {
@@ -258,7 +259,7 @@ void rt_turn_words(const uint32_t *x, int64_t x_row, int64_t rows, int64_t colum
         turn_two(x, x_row, columns, y);
         return;
     }
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (rows >= FEWEST && columns >= FEWEST && has_wide()) {
         turn_wide_words(x, x_row, rows, columns, y, y_row);
         return;
@@ -322,7 +323,7 @@ static void turn_half_part(const uint16_t *x, int64_t x_row, int64_t rows, int64
 
 void rt_turn_halves(const uint16_t *x, int64_t x_row, int64_t rows, int64_t columns, uint16_t *y,
                     int64_t y_row) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (rows >= FEWEST && columns >= FEWEST && has_wide_bytes()) {
         turn_wide_halves(x, x_row, rows, columns, y, y_row);
         return;
@@ -357,7 +358,7 @@ void rt_turn_halves(const uint16_t *x, int64_t x_row, int64_t rows, int64_t colu
 
 void rt_turn_bytes(const uint8_t *x, int64_t x_row, int64_t rows, int64_t columns, uint8_t *y,
                    int64_t y_row) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (rows >= FEWEST && columns >= FEWEST && has_wide_bytes()) {
         turn_wide_bytes(x, x_row, rows, columns, y, y_row);
         return;
@@ -370,7 +371,7 @@ void rt_turn_bytes(const uint8_t *x, int64_t x_row, int64_t rows, int64_t column
 
 void rt_turn_longs(const uint64_t *x, int64_t x_row, int64_t rows, int64_t columns, uint64_t *y,
                    int64_t y_row) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (rows >= FEWEST / 2 && columns >= FEWEST / 2 && has_wide()) {
         turn_wide_longs(x, x_row, rows, columns, y, y_row);
         return;
@@ -407,7 +408,7 @@ static void turn_listed_words(const uint32_t *x, const int64_t *from, int64_t ro
     turn_listed_uint32_t(x, from + whole_rows, rows - whole_rows, columns, y + whole_rows, to);
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 /* False: it is left to others. */
 static bool turn_listed_wide(size_t size, const void *x, const int64_t *from, int64_t rows, int64_t columns,
                              void *y, const int64_t *to) {
@@ -422,7 +423,7 @@ static bool turn_listed_wide(size_t size, const void *x, const int64_t *from, in
 
 void rt_turn_listed(size_t size, const void *x, const int64_t *from, int64_t rows, int64_t columns, void *y,
                     const int64_t *to) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (turn_listed_wide(size, x, from, rows, columns, y, to)) return;
 #endif
     /* Squares, so that what is read and written stays in the nearest cache. */

@@ -9,7 +9,8 @@
 #ifndef OURO_VECTOR_MATH_512_H
 #define OURO_VECTOR_MATH_512_H
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#include "runtime/kernels/base/x86.h"
+#if RT_X86_KERNELS
 #define RT_HAS_MATH_512 1
 #include <immintrin.h>
 #include <stdbool.h>

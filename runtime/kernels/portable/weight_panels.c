@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weight_panels.c: see weight_panels.h. */
 #include "runtime/kernels/portable/weight_panels.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include <math.h>
 #include <string.h>
@@ -181,7 +182,7 @@ typedef void row_function(const float *a, const char *panels, size_t each, int64
     ROW(brains_##name, target, rt_floats_##wide, uint16_t, RT_LOAD_BRAIN_##wide, ADD_PRODUCT, false, SIDE)   \
     ROW(shorts_##name, target, rt_floats_##wide, uint16_t, RT_LOAD_SHORT_##wide, ADD_PRODUCT, true, SIDE)
 ROWS(baseline, , 4, ADD, 2)
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define AVX2 __attribute__((target("avx2,fma,f16c")))
 #define AVX512 __attribute__((target("avx512f")))
 #define ADD_8(sum, left, right) ((sum) = _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum))
@@ -202,7 +203,7 @@ typedef struct row_functions {
      : stored == OP_BFLOAT16 ? brains_##name                                                                 \
                              : shorts_##name)
 static row_functions best_row(op_dtype stored) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512f")) return (row_functions){FOR(avx512), FOR(avx512_side)};
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && rt_has_half_conversions())
         return (row_functions){FOR(avx2), NULL};

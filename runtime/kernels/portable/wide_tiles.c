@@ -3,12 +3,13 @@
  * addresses do, so that two steps of the depth share them, and the depth of the left side lies side by side.
  */
 #include "runtime/kernels/portable/wide_tiles.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/wide_tile.h"
 #include <math.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #include <cpuid.h>
 #define AVX512 __attribute__((target("avx512f")))
 #define INLINE static inline __attribute__((always_inline))

@@ -2,11 +2,12 @@
 /* wide_tiles_avx2.c: the innermost loops of wide_tiles.c in vectors of 8 floats. There are 16 registers: up to twelve hold sums, the others two
  * vectors of weights and a number of the left side; of few rows, these stay in registers, and weights pass by them.
  */
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/wide_tile.h"
 #include <math.h>
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 #define FMA __attribute__((target("avx2,fma,f16c")))
 #define INLINE static inline __attribute__((always_inline))
 

@@ -26,6 +26,7 @@
  * Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016.
  */
 #include "runtime/kernels/portable/winograd.h"
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/half_lanes.h"
 #include <string.h>
@@ -139,7 +140,7 @@ typedef float loose_4 __attribute__((vector_size(16), may_alias, aligned(4)));
 #define NAME(function) function##_4
 #include "runtime/kernels/portable/winograd_steps.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 /* From some_words + 8 - count on: a mask of the first `count` of 8 floats. */
 static const int32_t some_words[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 
@@ -175,7 +176,7 @@ typedef float loose_16 __attribute__((vector_size(64), may_alias, aligned(4)));
 
 /* The widest that the machine has and that a block of channels holds. */
 static const winograd_steps *best_steps(op_layout layout) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (layout != OP_LAYOUT_NC8 && __builtin_cpu_supports("avx512f")) return &steps_16;
     if (__builtin_cpu_supports("avx2") && rt_has_half_conversions()) return &steps_8;
 #endif
