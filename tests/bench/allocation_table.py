@@ -97,8 +97,9 @@ def draw(lines):
     import math
     width, height, left, right, top, bottom = 860, 440, 60, 200, 40, 40
     seconds = [s for _, points in lines for s, _ in points]
-    first, last = math.log(min(seconds)), math.log(max(seconds))
-    most = max(r for _, points in lines for _, r in points)
+    # A single point, or heights that are all the bound's, are drawn too: no axis has the length 0.
+    first, last = math.log(min(seconds)), math.log(max(max(seconds), 1.01 * min(seconds)))
+    most = max(1.001, *(r for _, points in lines for _, r in points))
     x = lambda s: left + (math.log(s) - first) / (last - first) * (width - left - right)
     y = lambda r: height - bottom - (r - 1) / (most - 1) * (height - top - bottom)
     colours = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777"]

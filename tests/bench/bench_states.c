@@ -191,13 +191,15 @@ static int make_states(bench *b) {
         b->names[b->input_count + i] = base_arena_text(&b->arena, info.input, strlen(info.input));
         b->names[b->input_count + b->state_count + b->output_count + i] =
             base_arena_text(&b->arena, info.output, strlen(info.output));
-        *s = (state){.axis = info.axis, .type.dtype = OP_FLOAT, .type.shape.rank = info.rank};
+        const bool halves = info.dtype == OURO_FLOAT16 || info.dtype == OURO_BFLOAT16;
+        *s = (state){.axis = info.axis,
+                     .type.dtype = halves ? OP_FLOAT : (op_dtype)info.dtype, /* as the model has it */
+                     .type.shape.rank = info.rank};
         memcpy(s->type.shape.dims, info.dims, (size_t)info.rank * sizeof *info.dims);
         if (s->axis >= 0) s->type.shape.dims[s->axis] = b->options.steps;
-        const bool halves = info.dtype == OURO_FLOAT16 || info.dtype == OURO_BFLOAT16;
         b->halves |= halves;
-        if ((info.dtype != OURO_FLOAT && !halves) || !op_type_bytes(&s->type, &s->capacity))
-            return command_fail(BASE_INVALID, "state '%s' is not of floats, or too large", info.input);
+        if (info.dtype == OURO_STRING || !op_type_bytes(&s->type, &s->capacity))
+            return command_fail(BASE_INVALID, "state '%s' is of strings, or too large", info.input);
         if (s->axis >= 0) s->type.shape.dims[s->axis] = 0;
     }
     return 0;
@@ -367,13 +369,14 @@ static int compare_states(bench *b) {
         for (int d = 0; d < info.rank; d++)
             if (info.dims[d] != s->type.shape.dims[d])
                 return command_fail(BASE_INVALID, "state '%s' has another shape", info.input);
-        const float *theirs = s->buffers[b->options.steps & 1];
+        const op_tensor theirs = {.type = s->type, .data = s->buffers[b->options.steps & 1]};
         for (int64_t k = 0; k < count; k++) {
             int64_t offset = 0;
             op_tensor ours = {.type.dtype = (op_dtype)info.dtype};
             for (int d = 0; d < info.rank; d++) offset += at[d] * info.strides[d];
             ours.data = data + offset;
-            differ(b, file_tensor_number(&ours, 0), (double)theirs[k], info.output, b->options.steps - 1);
+            differ(b, file_tensor_number(&ours, 0), file_tensor_number(&theirs, (size_t)k), info.output,
+                   b->options.steps - 1);
             for (int d = info.rank; d-- > 0 && ++at[d] == info.dims[d];) at[d] = 0;
         }
     }

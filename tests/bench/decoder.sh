@@ -4,7 +4,8 @@
 # ONNX Runtime, whose outputs are bound and given back as inputs: the time of a token at several positions, the largest difference of all
 # logits and, in the end, of the caches, which may be 0.001; then the memory of a process that runs one of them, and how long one takes for its
 # first token, from its start to its end. The model has the inputs
-# input_ids and position_ids of one position. -w: with weights in few bits, -s: with caches in 16; where weights are not int16 or caches not
+# input_ids, of one position, and position_ids, or none, as that of models/. -w: with weights in few bits, -s: with caches in 16; where weights
+# are not int16 or caches not
 # float16, any difference. -p: processor seconds, where others use the machine, too. Needs npm, unless OURO_ONNXRUNTIME
 # names the library of ONNX Runtime.
 set -euo pipefail
@@ -20,10 +21,15 @@ other() {
 }
 . "$root/tests/bench/states_options.sh"
 [ $# = 1 ] || { echo "usage: $usage" >&2; exit 2; }
-"$root/build/ouro" compile "$1" -o "$plan" -q --threads "$threads" --state 'past.*=present.*' --max past=2048 --dim batch=1 \
-    --dim sequence=1 ${weights[@]+"${weights[@]}"}
+has=$("$root/build/ouro" inspect "$1")
+words=$(sed -n 's/^  logits: .*,\([0-9]*\)]$/\1/p' <<<"$has")
+inputs=(--input "input_ids=below:${words:-8000}") open=(--dim sequence=1)
+! grep -q '^  position_ids: ' <<<"$has" || inputs+=(--input position_ids=run)
+! grep -q '^symbols: .*\bbatch\b' <<<"$has" || open+=(--dim batch=1)
+"$root/build/ouro" compile "$1" -o "$plan" -q --threads "$threads" --state 'past.*=present.*' --max past=2048 "${open[@]}" \
+    ${weights[@]+"${weights[@]}"}
 run() {
-    "$root/build/tests/bench_states" --threads "$threads" --steps "${only_steps:-$steps}" $clock --input input_ids=below:8000 --input position_ids=run \
+    "$root/build/tests/bench_states" --threads "$threads" --steps "${only_steps:-$steps}" $clock "${inputs[@]}" \
         ${within[@]+"${within[@]}"} "$@"
 }
 run --at 16 --at 512 --at 2000 "$plan" "$1"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """kernel_models.py FOLDER: models of one recurrence, quantised convolution or integer product each, with random weights, for
 compare.sh: what the choice between kernels, and the figures of docs/OPERATORS.md, rest on. Needs python3-onnx."""
+import os
 import sys
 
 import numpy
@@ -10,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 random = numpy.random.default_rng(1)
 folder = sys.argv[1]
+os.makedirs(folder, exist_ok=True)
 
 
 def save(name, node, inputs, outputs, constants):

@@ -5,6 +5,7 @@
     operator_models.py models && compare.sh models/*.onnx | sort -t "|" -k 6 -g
 
 shows which kernels are slower. What random_operators.sh is for values, this is for time. Needs python3-onnx."""
+import os
 import sys
 
 import numpy as np
@@ -14,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 FLOAT, INT64, BOOL, UINT8 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.UINT8
 random = np.random.default_rng(1)
 folder = sys.argv[1]
+os.makedirs(folder, exist_ok=True)
 IMAGE = [1, 64, 56, 56]
 
 
