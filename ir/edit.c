@@ -193,13 +193,6 @@ uint32_t ir_value_use_count(const ir_value *value) {
     return count;
 }
 
-bool ir_value_is_result(const ir_value *value) {
-    for (const ir_use *use = value->uses; use; use = use->next) {
-        if (!use->node) return true;
-    }
-    return false;
-}
-
 bool ir_graph_encloses(const ir_graph *graph, const ir_graph *inner) {
     while (inner && inner != graph) inner = inner->owner ? inner->owner->graph : NULL;
     return inner != NULL;

@@ -140,7 +140,7 @@ struct ir_module {
     ir_graph *main;
     /* The loop around the model, where it has states (ir/loop.h); NULL: it has none. */
     ir_node *run;
-    ir_state *states; /* by index */
+    ir_state *states;  /* by index */
     ir_value **values; /* by id.index; [0] is NULL; removed ones are NULL */
     ir_node **nodes;
     ir_graph **graphs;
@@ -238,7 +238,6 @@ void ir_node_move(ir_node *node, ir_node *before); /* before NULL: to the end; w
 /* ---- questions (ir/module.c) ---------------------------------------------------------------------------------- */
 
 uint32_t ir_value_use_count(const ir_value *value);
-bool ir_value_is_result(const ir_value *value); /* of any graph */
 /* graph is `inner` itself or encloses it. */
 bool ir_graph_encloses(const ir_graph *graph, const ir_graph *inner);
 /* The values that the sub-graphs of node use from outside of node, each once, constants left out, in order of

@@ -116,8 +116,8 @@ static ouro_status bind_input(ouro_session *session, rt_binding *binding, const 
     return OURO_OK;
 }
 
-ouro_status rt_bind_input(ouro_session *session, size_t index, const void *data, size_t bytes,
-                          const int64_t *dims, ouro_error *error) {
+static ouro_status bind_by_index(ouro_session *session, size_t index, const void *data, size_t bytes,
+                                 const int64_t *dims, ouro_error *error) {
     const plan *of = session->of;
     if (index >= of->header->inputs.count) {
         return rt_binding_fail(session, error, BASE_USAGE, "there is no input %zu: the model has %" PRIu64,
@@ -364,7 +364,7 @@ base_status rt_binding_after_run(ouro_session *session, base_report *report) {
 ouro_status ouro_session_bind_input(ouro_session *session, size_t index, const void *data, size_t bytes,
                                     const int64_t *dims, ouro_error *error) {
     if (!rt_session_enter(session, error)) return OURO_USAGE;
-    const ouro_status status = rt_bind_input(session, index, data, bytes, dims, error);
+    const ouro_status status = bind_by_index(session, index, data, bytes, dims, error);
     rt_session_leave(session);
     return status;
 }

@@ -281,7 +281,7 @@ typedef struct rt_binding {
     uint32_t tensor;
     uint32_t patches; /* the first; PLAN_ABSENT: none */
     bool bound;
-    bool dynamic; /* extents are not known before the run */
+    bool dynamic;   /* extents are not known before the run */
     bool is_sample; /* one of a batch (samples.c) */
     void *
         data; /* what is bound, else the session's own (outputs that are not dynamic); of a batch, the sample's while it runs */
@@ -545,8 +545,7 @@ base_status rt_states_advance(ouro_session *session, base_report *report);
 bool rt_states_grows(const ouro_session *session, uint32_t parameter, uint32_t result);
 /* Data from this source, taken over, with one reference; on failure (NULL) too: it is given back then. */
 rt_shared *rt_shared_new(const base_allocator *source, void *data, size_t bytes);
-rt_shared *rt_shared_retain(rt_shared *shared);
-void rt_shared_release(rt_shared *shared); /* NULL is allowed in both */
+void rt_shared_release(rt_shared *shared); /* NULL is allowed */
 /* The states of a session, and what resets make of them, become those of its clone, which is new: what both only read is shared. */
 base_status rt_states_clone(const ouro_session *from, ouro_session *clone, base_report *report);
 /* The states of one session as those of another one of the same plan, which may have unshared tensors. */
@@ -571,9 +570,6 @@ ouro_status rt_binding_fail(const ouro_session *session, ouro_error *error, base
                             const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* There is an output of this number, and a run has made it. */
 ouro_status rt_binding_expect_output(const ouro_session *session, size_t index, ouro_error *error);
-/* ouro_session_bind_input, for a session that the thread is in already. */
-ouro_status rt_bind_input(ouro_session *session, size_t index, const void *data, size_t bytes,
-                          const int64_t *dims, ouro_error *error);
 /* A tensor whose rank fits that of input `index`, which exists; where the plan does not know the rank, it is the value's. */
 ouro_status rt_binding_tensor(ouro_session *session, size_t index, const ouro_value *value,
                               ouro_error *error);

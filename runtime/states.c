@@ -100,7 +100,7 @@ rt_shared *rt_shared_new(const base_allocator *source, void *data, size_t bytes)
     return shared;
 }
 
-rt_shared *rt_shared_retain(rt_shared *shared) {
+static rt_shared *retain_shared(rt_shared *shared) {
     if (shared) atomic_fetch_add_explicit(&shared->references, 1, memory_order_relaxed);
     return shared;
 }
@@ -366,9 +366,9 @@ base_status rt_states_clone(const ouro_session *from, ouro_session *clone, base_
         const rt_kept *kept = &from->states.kept[i];
         rt_initial *initial = &clone->states.initial[i];
         *initial = from->states.initial[i];
-        (void)rt_shared_retain(initial->shared);
+        (void)retain_shared(initial->shared);
         if (kept->shared && kept->present) {
-            hold_shared(&clone->states.kept[i], rt_shared_retain(kept->shared), &kept->type);
+            hold_shared(&clone->states.kept[i], retain_shared(kept->shared), &kept->type);
         } else if (kept->dynamic) {
             if (kept->present)
                 status = put_kept(clone, i, &kept->type, kept->bytes ? kept->buffer->data : NULL, report);

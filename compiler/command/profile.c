@@ -102,7 +102,9 @@ void command_profile_free(profile *of) {
 
 /* ---- telling ------------------------------------------------------------------------------------------- */
 
-double command_profile_share_of_peak(const profile *of, const profile_node *node) {
+/* The share of what the machine allows that the node reaches: the least time that its arithmetic or its bytes would take,
+ * over the time that it took. Above 1 where its tensors come from caches. 0: nothing is known. */
+static double share_of_peak(const profile *of, const profile_node *node) {
     if (!(node->seconds > 0) || !(of->peak.operations > 0) || !(of->peak.bytes > 0)) return 0;
     const double arithmetic = node->done.operations / of->peak.operations,
                  memory = node->done.bytes / of->peak.bytes;
@@ -164,7 +166,7 @@ void command_profile_print(const profile *of, const plan *from) {
         char shapes[512];
         printf("%8.4f %5.1f%% %8.1f %7.1f %7.0f%% %5.0f  ", node->seconds * 1e3,
                node->seconds / of->seconds * 100, rate(node->done.operations, node),
-               rate(node->done.bytes, node), command_profile_share_of_peak(of, node) * 100, node->executions);
+               rate(node->done.bytes, node), share_of_peak(of, node) * 100, node->executions);
         print_clean(from->texts + what->operator_name, 19);
         putchar(' ');
         print_clean(what->graph_count ? "(itself)" : from->texts + what->kernel, 29);
@@ -200,7 +202,7 @@ void command_profile_emit(const profile *of, const plan *from, emit_buffer *json
         emit_json_real(json, "executions", node->executions);
         emit_json_real(json, "gflops", rate(node->done.operations, node));
         emit_json_real(json, "gbytes_per_second", rate(node->done.bytes, node));
-        emit_json_real(json, "share_of_peak", command_profile_share_of_peak(of, node));
+        emit_json_real(json, "share_of_peak", share_of_peak(of, node));
         emit_json_close(json, '}');
     }
     emit_json_close(json, ']');

@@ -36,10 +36,6 @@ typedef struct profile {
 int command_profile_measure(const command_model *model, ouro_session *session, int threads, profile *result);
 void command_profile_free(profile *of);
 
-/* The share of what the machine allows that the node reaches: the least time that its arithmetic or its bytes would take,
- * over the time that it took. Above 1 where its tensors come from caches. 0: nothing is known. */
-double command_profile_share_of_peak(const profile *of, const profile_node *node);
-
 /* "float32[1,64,56,56], float32[64,64,3,3] -> float32[1,64,56,56]"; returns text. */
 char *command_profile_shapes_print(const plan *of, uint32_t node, char *text, size_t capacity);
 

@@ -47,7 +47,8 @@ double file_tensor_number(const op_tensor *tensor, size_t index) {
     }
 }
 
-char *file_tensor_shape_print(const op_shape *shape, char *text, size_t capacity) {
+/* Prints "[2,3]"; returns text. */
+static char *print_shape(const op_shape *shape, char *text, size_t capacity) {
     size_t used = (size_t)snprintf(text, capacity, shape->rank < 0 ? "[?" : "[");
     for (int32_t d = 0; d < shape->rank && used < capacity; d++) {
         used += (size_t)(shape->dims[d] < 0 ? snprintf(text + used, capacity - used, d ? ",?" : "?")
@@ -155,7 +156,7 @@ static void print_index(const op_shape *shape, size_t index, char *text, size_t 
         at.dims[d] = (int64_t)(index % (size_t)shape->dims[d]);
         index /= (size_t)shape->dims[d];
     }
-    file_tensor_shape_print(&at, text, capacity);
+    print_shape(&at, text, capacity);
 }
 
 bool file_tensor_compare(const op_tensor *actual, const op_tensor *expected, tensor_tolerance tolerance,
@@ -167,9 +168,8 @@ bool file_tensor_compare(const op_tensor *actual, const op_tensor *expected, ten
     }
     char first[256], second[256], place[256];
     if (!op_shape_equal(&a->shape, &b->shape)) {
-        snprintf(reason, capacity, "has shape %s, expected %s",
-                 file_tensor_shape_print(&a->shape, first, sizeof first),
-                 file_tensor_shape_print(&b->shape, second, sizeof second));
+        snprintf(reason, capacity, "has shape %s, expected %s", print_shape(&a->shape, first, sizeof first),
+                 print_shape(&b->shape, second, sizeof second));
         return false;
     }
     int64_t elements;

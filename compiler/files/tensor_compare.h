@@ -32,7 +32,4 @@ double file_tensor_number(const op_tensor *tensor, size_t index);
  * Returns text. */
 char *file_tensor_element_print(const op_tensor *tensor, size_t index, char *text, size_t capacity);
 
-/* Prints "[2,3]"; returns text. */
-char *file_tensor_shape_print(const op_shape *shape, char *text, size_t capacity);
-
 #endif

@@ -2,7 +2,9 @@
 /* range.c: implements range.h. */
 #include "ir/operators/range.h"
 
-bool op_range_of_axis(const op_type *type, int32_t axis, int64_t first, int64_t extent, op_range *result) {
+/* Elements [first, first + extent) of `axis` are one range of the bytes of a value of this type: which? */
+static bool range_of_axis(const op_type *type, int32_t axis, int64_t first, int64_t extent,
+                          op_range *result) {
     size_t bytes;
     if (!op_type_bytes(type, &bytes) || axis < 0 || axis >= type->shape.rank) return false;
     int64_t whole = type->shape.dims[axis], block = 1;
@@ -90,8 +92,8 @@ bool op_range_of_slice(const op_call *call, op_range *result) {
     int32_t cut;
     int64_t first;
     if (from->layout != to->layout || !op_slice_cut(call, &cut, &first)) return false;
-    if (cut < 0) return op_same_bytes(from, to) && op_range_of_axis(from, 0, 0, from->shape.dims[0], result);
-    return op_range_of_axis(from, cut, first, to->shape.dims[cut], result);
+    if (cut < 0) return op_same_bytes(from, to) && range_of_axis(from, 0, 0, from->shape.dims[0], result);
+    return range_of_axis(from, cut, first, to->shape.dims[cut], result);
 }
 
 bool op_ranges_of_parts(const op_call *call, op_range *ranges) {
@@ -109,7 +111,7 @@ bool op_ranges_of_parts(const op_call *call, op_range *ranges) {
         size_t bytes;
         if (type->dtype != whole->dtype || type->layout != whole->layout ||
             type->shape.rank != whole->shape.rank ||
-            !op_range_of_axis(whole, axis, first, type->shape.dims[axis], &ranges[i]) ||
+            !range_of_axis(whole, axis, first, type->shape.dims[axis], &ranges[i]) ||
             !op_type_bytes(type, &bytes) || bytes != ranges[i].bytes)
             return false;
         first += type->shape.dims[axis];

@@ -13,8 +13,6 @@ typedef struct op_range {
     size_t offset, bytes;
 } op_range;
 
-/* Elements [first, first + extent) of `axis` are one range of the bytes of a value of this type: which? */
-bool op_range_of_axis(const op_type *type, int32_t axis, int64_t first, int64_t extent, op_range *result);
 /* The only axis that a Slice cuts, in steps of 1, and the first position that is left; *cut -1: none is. Needs its bounds and
  * the type of its output. */
 bool op_slice_cut(const op_call *call, int32_t *cut, int64_t *first);

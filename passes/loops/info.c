@@ -13,6 +13,16 @@ static uint32_t copies_in_branches(const ir_graph *graph, bool body) {
     return count;
 }
 
+/* Memory for as many storages as there can be members; false when memory runs out. */
+static bool new_index(const loop_info *info, loop_index *index) {
+    size_t size = 8;
+    while (size < 2 * (size_t)info->most_members + 2) size *= 2;
+    index->keys = BASE_ARRAY(info->arena, uint32_t, size);
+    index->numbers = BASE_ARRAY(info->arena, uint32_t, size);
+    index->mask = (uint32_t)(size - 1);
+    return index->keys && index->numbers;
+}
+
 bool loop_info_read(pass_context *context, base_arena *arena, const ir_node *loop, loop_info *info) {
     *info = (loop_info){.context = context,
                         .module = context->module,
@@ -26,8 +36,8 @@ bool loop_info_read(pass_context *context, base_arena *arena, const ir_node *loo
     info->carried = BASE_ARRAY(arena, loop_carried, info->loop.carried);
     info->most_members = info->loop.carried + 2 * copies_in_branches(info->loop.body, true);
     info->members = BASE_ARRAY(arena, loop_member, info->most_members);
-    if (!info->carried || !info->members || !loop_index_new(info, &info->at) ||
-        !loop_index_new(info, &info->made) || !loop_index_new(info, &info->member_of))
+    if (!info->carried || !info->members || !new_index(info, &info->at) || !new_index(info, &info->made) ||
+        !new_index(info, &info->member_of))
         return false;
     for (uint32_t i = 0; i < info->loop.carried; i++) {
         const ir_loop_carried c = ir_loop_carry(&info->loop, i);
@@ -46,15 +56,6 @@ bool loop_info_read(pass_context *context, base_arena *arena, const ir_node *loo
 }
 
 /* ---- indices by storage -------------------------------------------------------------------------------- */
-
-bool loop_index_new(const loop_info *info, loop_index *index) {
-    size_t size = 8;
-    while (size < 2 * (size_t)info->most_members + 2) size *= 2;
-    index->keys = BASE_ARRAY(info->arena, uint32_t, size);
-    index->numbers = BASE_ARRAY(info->arena, uint32_t, size);
-    index->mask = (uint32_t)(size - 1);
-    return index->keys && index->numbers;
-}
 
 static uint32_t index_find(const loop_index *index, pass_storage_id id) {
     uint32_t at = id.index * UINT32_C(2654435761) & index->mask;

@@ -111,8 +111,6 @@ uint32_t loop_first_made(const loop_info *info, pass_storage_id id);
 uint32_t loop_member_of(const loop_info *info, pass_storage_id id);
 /* The member that is this storage, a new one in a class of its own where there was none. */
 uint32_t loop_add_member(loop_info *info, pass_storage_id id);
-/* Memory for as many storages as there can be members; false when memory runs out. */
-bool loop_index_new(const loop_info *info, loop_index *index);
 /* The number of the storage becomes `number`; what it was, or LOOP_NONE. */
 uint32_t loop_index_put(loop_index *index, pass_storage_id id, uint32_t number);
 /* The bytes of a value whose size is known now; 0 for others. */
