@@ -27,13 +27,17 @@ OURO_FUZZ_RUNS=200000 build/tests/test_plan_records
 OURO_EVERY_PLACE=1 build/tests/test_plan_places
 OURO_EVERY_ALLOCATION=1 build/tests/test_memory_runs_out
 OURO_EVERY_ALLOCATION=1 build/tests/test_compile_fails_once
+OURO_EVERY_ALLOCATION=1 build/tests/test_fails_once
+OURO_EVERY_ALLOCATION=1 build/tests/test_import_spoiled
 OURO_EVERY_CASE=1 build/tests/test_import_cases
+# All tests of kernels, since most run on several threads, and what else asks for threads; of equal rounds a third, as other sanitizers do.
 # The OpenMP of LLVM tells ThreadSanitizer who waits for whom; what it does itself is not looked at.
-threaded=(test_many_sessions)
-for family in heavy products movement elementwise attention transformers rows quantize fused recurrent; do
-    threaded+=(test_operators_$family)
+threaded=()
+for file in tests/runtime/kernels/test_*.c $(grep -lw threads tests/runtime/test_*.c tests/passes/{graph,layout}/test_*.c); do
+    threaded+=("$(basename "$file" .c)")
 done
 ./setup.sh threads "${threaded[@]}"
-for name in "${threaded[@]}"; do TSAN_OPTIONS=ignore_noninstrumented_modules=1 build-threads/tests/"$name"; done
+export TSAN_OPTIONS=ignore_noninstrumented_modules=1
+for name in "${threaded[@]}"; do OURO_TEST_SHARE=3 build-threads/tests/"$name"; done
 OURO_SESSIONS=1000000 build/tests/test_many_sessions
 tests/fuzz.sh $((minutes * 60))

@@ -230,7 +230,7 @@ static void test_powers(void **state) {
     (void)state;
     static const float odd[] = {0.0f,      -0.0f,          1,          -1,    2,        -2,        3,
                                 -3,        0.5f,           -0.5f,      1.5f,  INFINITY, -INFINITY, NAN,
-                                0x1p-149f, -0x1p-149f,     7,          1e10f, -1e10f,   16777215,  -16777217,
+                                0x1p-149f, -0x1p-149f,     7,          1e10f, -1e10f,   16777215,  -16777216,
                                 FLT_MAX,   0x1.fffffep-1f, -1.0000001f};
     enum { ODD = sizeof odd / sizeof *odd };
     test_random random = {77};
