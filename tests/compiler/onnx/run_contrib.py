@@ -384,5 +384,42 @@ for before in None, past:
     hashes = np.concatenate([two[..., None] % sizes[:2], three[..., None] % sizes[2:]], 2)
     gives('NGramHashMapping', [ids, factors, sizes] + ([] if before is None else [before]), [hashes, whole[:, -2:]], max_ngram_size=3, n_head_per_ngram=2, pad_id=5)
 
+# ---- sums, and 8-bit numbers of operators that have others of their name in the default domain -----------------------------
+
+x, bias, skip = draw(2, 3, 4), draw(4), draw(2, 3, 4)
+gives('BiasAdd', [x, bias, skip], [x + bias + skip])
+gives('BiasDropout', [x, bias, skip], [x + bias + skip])
+gives('BiasDropout', [x, bias], [x + bias])
+w, shift = draw(4, 5), draw(5)
+y = x @ w + shift
+gives('GemmFastGelu', [x, w, shift], [y * (1 + np.tanh(np.sqrt(2 / np.pi) * (y + 0.044715 * y ** 3))) / 2])
+for a, b, wide in (np.int16, np.int16, np.int32), (np.uint16, np.int16, np.int32), (np.uint16, np.uint16, np.uint32):
+    p, q = (rng.integers(0 if t is np.uint16 else -300, 300, n).astype(t) for t, n in ((a, (3, 4)), (b, (4, 2))))
+    gives('MatMulInteger16', [p, q], [p.astype(np.int64).dot(q.astype(np.int64)).astype(wide)])
+
+
+def to_bytes(y, scale, zero):
+    return np.clip(np.rint(y / scale) + zero, 0, 255).astype(np.uint8)
+
+
+u8, x_scale, x_zero, y_scale, y_zero = np.uint8, F(0.5), np.uint8(7), F(0.25), np.uint8(130)
+x = draw(3, 4) * F(20)
+scales, zeros = np.array([.125, .25, .5, 1], F), np.array([3, 128, 0, 9], u8)
+gives('QuantizeLinear', [x, scales, zeros], [to_bytes(x, scales, zeros.astype(int))], axis=1)
+b = rng.integers(0, 256, (3, 4)).astype(u8)
+gives('DequantizeLinear', [b, scales, zeros], [((b.astype(int) - zeros) * scales).astype(F)], axis=1)
+b = rng.integers(0, 60, (2, 3, 4, 5)).astype(u8)
+whole = (b.astype(F) - x_zero) * x_scale
+scalars = [np.array(v) for v in (x_scale, x_zero, y_scale, y_zero)]
+for keep in 0, 1:
+    gives('QLinearReduceMean', [b, *scalars], [to_bytes(whole.mean((1, 3), keepdims=bool(keep)), y_scale, int(y_zero))], axes=[1, 3], keepdims=keep)
+for last in 0, 1:
+    axes = (1, 2) if last else (2, 3)
+    gives('QLinearGlobalAveragePool', [b, *scalars], [to_bytes(whole.mean(axes, keepdims=True), y_scale, int(y_zero))], channels_last=last)
+    w, w_scale = rng.integers(-9, 9, (2, 5 if last else 3, 1, 1)).astype(np.int8), F(0.125)
+    sums = np.einsum('nhwc,fc->nhwf' if last else 'nchw,fc->nfhw', whole, w[:, :, 0, 0] * w_scale)
+    gives('QLinearConv', [b, *scalars[:2], w, np.array(w_scale), np.array(np.int8(0)), np.array(F(2)), scalars[3]], [to_bytes(sums, 2, int(y_zero))],
+          channels_last=last)
+
 print('%d passed, %d failed' % (passed, failed))
 sys.exit(failed > 0)
