@@ -13,6 +13,8 @@ static const support_conversion conversions[] = {
     {"Transpose", 1, "x:1:2,3", "y", "perm I 1,0"},
     {"Shape", 9, "x:1:N,3", "y", ""},
     {"MaxPool", 8, "x:1:1,1,4,4", "y,indices", "kernel_shape I 2,2;strides I 2,2"},
+    {"TopK", 1, "x:1:3,4", "y,i", "k i 2;axis i 0"},
+    {"RoiAlign", 10, "x:1:1,2,6,6;r:1:3,4;b:7:3", "y", "output_height i 2;output_width i 2"},
     /* broadcasting as an attribute */
     {"Add", 6, "a:1:2,3,4,5;b:1:2,3,4,5", "y", ""},
     {"Add", 6, "a:1:2,3,4,5;b:1:4,5", "y", "broadcast i 1"},
