@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* application.c: see application.h. */
 #include "tests/support/application.h"
+#include "runtime/kernels/base/x86.h"
 #include "tests/support/allocations.h"
 #include "runtime/kernels/portable/product.h"
 #include <inttypes.h>
@@ -175,7 +176,7 @@ void application_run(application *app, const char *kernel, int threads) {
 }
 
 bool application_machine_is_wide(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     return __builtin_cpu_supports("avx512f");
 #else
     return false;

@@ -2,6 +2,7 @@
 /* plan.c: see plan.h. */
 #include "tests/support/plan.h"
 #include "compiler/report/loop.h"
+#include "runtime/kernels/base/x86.h"
 #include "tests/support/support.h"
 #include <setjmp.h>
 #include <stdlib.h>
@@ -124,7 +125,7 @@ size_t support_count_kernel(const plan *of, const char *kernel) {
 }
 
 bool support_wants_panels(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     return __builtin_cpu_supports("avx512f");
 #else
     return false;

@@ -3,6 +3,7 @@
  * two for each phase, and by SpaceToDepth; with padding and without, two images, two threads; and what is left as it is.
  */
 #include "runtime/executor.h"
+#include "runtime/kernels/base/x86.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
 #include "tests/support/writer.h"
@@ -99,7 +100,7 @@ static bool is_unfolded(const support_session *on) {
 
 /* There are the kernels for which it is done. */
 static bool is_wanted(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     return __builtin_cpu_supports("avx512f") && rt_kernel_exists(OP_CONV, "onednn.convolution");
 #else
     return false;

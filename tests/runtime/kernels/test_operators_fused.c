@@ -3,6 +3,7 @@
  * broadcast in every way, in other layouts, on several threads, and over each input that it may be written over. And steps
  * that say nothing valid are refused. */
 #include "ir/operators/fused.h"
+#include "runtime/kernels/base/x86.h"
 #include "tests/support/operators.h"
 #include "tests/support/application.h"
 #include <math.h>
@@ -60,7 +61,7 @@ static const op_code unaries[] = {OP_NEG,          OP_ABS,  OP_TANH, OP_LEAKY_RE
 
 /* The last two have, but for AVX-512, another form for the last elements of a row, which may give a NaN another sign. */
 static int64_t unaries_with_one_form(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512f")) return 12;
 #endif
     return 10;

@@ -2,6 +2,7 @@
 /* test_operators_products.c: shape functions and portable kernels of matrix products, against plain references
  * that share nothing with them.
  */
+#include "runtime/kernels/base/x86.h"
 #include "tests/support/application.h"
 #include "tests/support/operators.h"
 #include <math.h>
@@ -162,7 +163,7 @@ static void check_fused(op_dtype dtype, int64_t rows, bool fused) {
 
 static void test_products_fused(void **state) {
     (void)state;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     const bool fused = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
     const bool fused = false;

@@ -3,6 +3,7 @@
  * columns and depths of every kind, transpositions, stacks, what is added, threads; NaN, infinities and the least numbers. And products of
  * float16 and bfloat16 with weights in panels, and convolutions of bfloat16.
  */
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/half_tiles.h"
 #include "runtime/kernels/portable/pair_tiles.h"
 #include "tests/support/allocations.h"
@@ -227,7 +228,7 @@ static void test_packed(void **state) {
         const size_t bytes = (size_t)((columns + 15) / 16 * 16 * rt_pairs_of(depth) * 2) * sizeof(uint16_t);
         const rt_environment environment = {.threads = 1};
         rt_preference preference;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
         const bool wanted = __builtin_cpu_supports("avx512f") &&
                             4 * ((columns + 15) / 16 * 16 - columns) <= columns &&
                             rows * depth * columns >= 4096;

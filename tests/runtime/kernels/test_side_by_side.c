@@ -2,6 +2,7 @@
 /* test_side_by_side.c: products of matrices whose stack is innermost, beside sums written down here, to the bit: every number of rows and columns about
  * the edges of tiles, odd numbers of products, with AVX-512 and without; and Einsum, which has them and stacks of other products, on 1 to 5 threads.
  */
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/side_by_side.h"
 #include "tests/support/application.h"
 #include "tests/support/support.h"
@@ -82,7 +83,7 @@ static void all_edges(bool wide) {
 
 static void in_registers(void **state) {
     (void)state;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (__builtin_cpu_supports("avx512f")) {
         all_edges(true);
         return;

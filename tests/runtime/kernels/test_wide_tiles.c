@@ -3,6 +3,7 @@
  * odd depths, rows that are turned or a page apart, panels in 16 bits, what is added and limited, a second product that goes on; what lies
  * beside stays.
  */
+#include "runtime/kernels/base/x86.h"
 #include "runtime/kernels/portable/wide_tile.h"
 #include "runtime/kernels/portable/wide_tiles.h"
 #include "tests/support/application.h"
@@ -114,7 +115,7 @@ static void test_equals_sums(void **state) {
     check_sums(rt_tiles_run);
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
 static void run_avx2(const rt_tiles *tiles) {
     const rt_wide_functions functions = rt_wide_functions_avx2(tiles->stored);
     rt_wide_tiles_run_with(&functions, tiles);
@@ -124,7 +125,7 @@ static void run_avx2(const rt_tiles *tiles) {
 /* The loops of machines without AVX-512 on those with it, too. */
 static void test_avx2_equals_sums(void **state) {
     (void)state;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if RT_X86_KERNELS
     if (rt_wide_tiles_here()) {
         check_sums(run_avx2);
         return;
