@@ -71,6 +71,18 @@ ir_value *expr_reshape(const import_node *n, ir_value *x, size_t rank, const int
     return expr_binary(n, OP_RESHAPE, x, import_constant_integers(n, rank, extents));
 }
 
+ir_graph *expr_begin_graph(const import_node *n, const char *name, import_scope *scope, import_node *within) {
+    import_state *importer = n->importer;
+    const char *path = base_arena_format(&importer->arena, "%s/%.*s/%s", n->scope->path, IMPORT_LABEL,
+                                         import_label(n->proto), name);
+    ir_graph *graph = ir_graph_new(importer->module, name);
+    if (!path || !graph || !import_scope_init(importer, scope, n->scope, n->scope->frame, graph, path))
+        return NULL;
+    *within = *n;
+    within->scope = scope;
+    return graph;
+}
+
 ir_value *expr_input(const import_node *n, uint32_t index) {
     return index < n->input_count ? n->inputs[index] : NULL;
 }

@@ -36,6 +36,9 @@ ir_value *import_group_normalized(const import_node *n, ir_value *x, int64_t gro
 /* A vector of one number a channel, as something that broadcasts to a tensor of this rank whose axis 1 has the channels. */
 ir_value *import_beside_channels(const import_node *n, ir_value *x, int32_t rank);
 
+/* An empty graph for a node of the file that becomes one which owns graphs: what converters say with `within` stands in it. */
+ir_graph *expr_begin_graph(const import_node *n, const char *name, import_scope *scope, import_node *within);
+
 /* Input `index`; NULL where it is absent. */
 ir_value *expr_input(const import_node *n, uint32_t index);
 /* For rows of the table whose minimum is 0: the first `count` inputs must be given, but those of `absent` need not be. */

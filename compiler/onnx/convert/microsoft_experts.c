@@ -98,17 +98,6 @@ static ir_value *through_expert(const import_node *n, const mixture *m, const pr
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-/* A node of the file that stands in a graph of its own. */
-static ir_graph *begin_graph(const import_node *n, const char *name, import_scope *scope, import_node *within) {
-    import_state *importer = n->importer;
-    const char *path = base_arena_format(&importer->arena, "%s/%s/%s", n->scope->path, import_label(n->proto), name);
-    ir_graph *graph = ir_graph_new(importer->module, name);
-    if (!path || !graph || !import_scope_init(importer, scope, n->scope, n->scope->frame, graph, path)) return NULL;
-    *within = *n;
-    within->scope = scope;
-    return graph;
-}
-
 static ir_value *vector_of(const import_node *n, int64_t value) {
     return import_constant_integers(n, 1, &value);
 }
@@ -173,7 +162,7 @@ static ir_value *add_blocks(const import_node *n, const mixture *m, const produc
     if (!inputs[0] || !kept || !places) return NULL;
     import_scope scope;
     import_node within;
-    ir_graph *body = begin_graph(n, "blocks", &scope, &within);
+    ir_graph *body = expr_begin_graph(n, "blocks", &scope, &within);
     if (!body || !ir_graph_add_parameter(body, "iteration", &iteration) ||
         !ir_graph_add_parameter(body, "condition", &condition))
         return NULL;
@@ -199,8 +188,8 @@ static ir_value *add_expert(const import_node *n, const mixture *m, const produc
     ir_value *most = expr_reduce(n, OP_REDUCE_MAX, share, 0, NULL, false);
     ir_value *chosen = most ? expr_binary(n, OP_GREATER, most, expr_number(n, most, 0)) : NULL;
     ir_node *node = chosen ? import_begin(n, OP_IF, NONE, 1, &chosen) : NULL;
-    ir_graph *graphs[] = {begin_graph(n, "then_branch", &scopes[0], &within[0]),
-                          begin_graph(n, "else_branch", &scopes[1], &within[1])};
+    ir_graph *graphs[] = {expr_begin_graph(n, "then_branch", &scopes[0], &within[0]),
+                          expr_begin_graph(n, "else_branch", &scopes[1], &within[1])};
     if (!node || !graphs[0] || !graphs[1] || !ir_node_add_graph(node, graphs[0]) || !ir_node_add_graph(node, graphs[1]))
         return NULL;
     const bool blocks = has_blocks(m);
@@ -231,7 +220,7 @@ static ir_value *sum_of_experts(const import_node *n, const mixture *m) {
     inputs[SUM] = expr_binary(n, OP_EXPAND, expr_number(n, m->x, 0), expr_unary(n, OP_SHAPE, m->x));
     inputs[SCANNED] = m->gates;
     if (!inputs[0] || !inputs[SUM] || !m->gates) return NULL;
-    ir_graph *body = begin_graph(n, "body", &scope, &within);
+    ir_graph *body = expr_begin_graph(n, "body", &scope, &within);
     if (!body || !ir_graph_add_parameter(body, "iteration", &iteration) ||
         !ir_graph_add_parameter(body, "condition", &condition))
         return NULL;
