@@ -29,6 +29,7 @@
  *   sink-transposes      graph/sink_transposes.c       Transposes go past operators to their inverses
  *   turn-pools           graph/turn_pools.c            MaxPools between a Transpose and its inverse read images as they lie
  *   hoist-invariants     graph/hoist_invariants.c      what is the same in all iterations moves out of the loop
+ *   carry-parts          loops/carry_parts.c           what is taken apart and put together is carried in parts
  *   carry-growth         loops/carry_growth.c          what a loop appends is carried with that axis first
  *   halve-states         loops/halve_states.c          states that grow in half precision, if that is asked for
  *   flatten-windows      loops/flatten_windows.c       a window along an inner axis slides along all of its elements
@@ -95,6 +96,7 @@
     FACT(LIVE, "somebody reads every node")                                                                  \
     FACT(CHECKED, "operators take the constants that they are given")                                        \
     FACT(HOISTED, "loops compute no invariants")                                                             \
+    FACT(PARTS, "what bodies take apart and put together is carried in parts")                               \
     FACT(GROWTH, "what loops append is carried with that axis first")                                        \
     FACT(HALF_STATES, "states are in half precision where that was asked for")                               \
     FACT(WINDOWS, "windows slide along one axis")                                                            \

@@ -11,6 +11,7 @@ base_status pass_stack_old_states(pass_context *context); /* stack_old_states.c 
 base_status pass_slice_iterations(pass_context *context); /* slice_iterations.c */
 base_status pass_scan_gathers(pass_context *context);     /* scan_gathers.c */
 base_status pass_halve_states(pass_context *context);     /* halve_states.c */
+base_status pass_carry_parts(pass_context *context);      /* carry_parts.c */
 base_status pass_carry_growth(pass_context *context);     /* carry_growth.c */
 base_status pass_flatten_windows(pass_context *context);  /* flatten_windows.c */
 base_status pass_sink_scans(pass_context *context);       /* sink_scans.c */

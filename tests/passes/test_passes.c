@@ -81,6 +81,8 @@ static const struct pass_case {
     {"graph/cases/shorten_indices", pass_fold_constants, 0},
     /* Keys and values of two heads, appended to along their third axis and read by products. What others read stays, and so does
      * what stands before what is there already, or is not what the loop began with. */
+    {"loops/cases/carry_parts", pass_carry_parts, 0},
+    {"loops/cases/carry_parts_other", pass_carry_parts, 0},
     {"loops/cases/carry_growth", pass_carry_growth, 0},
     {"loops/cases/carry_growth_read", pass_carry_growth, 0},
     {"loops/cases/carry_growth_other", pass_carry_growth, 0},
