@@ -224,6 +224,8 @@ void ir_value_replace(ir_value *from, ir_value *to); /* in all uses */
 void ir_node_remove(ir_node *node);
 /* An output without uses becomes absent. */
 void ir_node_drop_output(ir_node *node, uint32_t index);
+/* An absent output becomes present. NULL when memory runs out. */
+ir_value *ir_node_give_output(ir_node *node, uint32_t index, const char *name, const op_type *type);
 /* These remove what has no uses; the later ones move up. Inputs, parameters, results and outputs of a control node go together. */
 void ir_node_remove_output(ir_node *node, uint32_t index);
 void ir_graph_remove_parameter(ir_graph *graph, uint32_t index);

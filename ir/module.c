@@ -332,6 +332,15 @@ ir_value *ir_node_add_output(ir_node *node, const char *name, const op_type *typ
     return NULL;
 }
 
+ir_value *ir_node_give_output(ir_node *node, uint32_t index, const char *name, const op_type *type) {
+    ir_value *value = value_new(node->graph->module, IR_RESULT_OF_NODE, name, type);
+    if (!value) return NULL;
+    value->graph = node->graph;
+    value->node = node;
+    value->index = index;
+    return node->outputs[index] = value;
+}
+
 bool ir_node_add_absent_output(ir_node *node) {
     return add_output(node, NULL);
 }

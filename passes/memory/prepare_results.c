@@ -13,6 +13,8 @@
  * size, whose addresses change from iteration to iteration so that nothing is copied (analyse-loops); a
  * carried parameter that replaces itself.
  *
+ * And a value that a loop only appends to, at most so many times, grows in the loop's output: it has one even if nobody reads it.
+ *
  * Needs: types; kernels and the limit of unrolling, so that no later pass changes what results are. Breaks: nothing.
  * Guarantees: results of main and of branches, and the replacements of loops, are made by nodes of their own graph, each only
  * once; but for these.
@@ -59,8 +61,37 @@ static bool needs_copy(const ir_graph *graph, uint32_t index) {
     return false;
 }
 
+/* What a loop appends to, and hands out to nobody, has a place to grow in where that is an output. */
+static bool give_outputs(ir_node *node) {
+    ir_loop loop;
+    if (!ir_loop_read(node, &loop) || loop.runs || ir_loop_most_trips(&loop) < 0) return true;
+    for (uint32_t i = 0; i < loop.carried; i++) {
+        ir_loop_growth growth;
+        const ir_loop_carried c = ir_loop_carry(&loop, i);
+        const int64_t trips = ir_loop_trips(&loop);
+        size_t bytes;
+        if (c.output || !ir_loop_grows(&loop, i, &growth) || !growth.after ||
+            !op_type_bytes(&c.initial->type, &bytes))
+            continue;
+        op_type type = c.initial->type;
+        int64_t *extent = &type.shape.dims[growth.axis];
+        for (uint32_t k = 1; k < growth.concat->input_count; k++) {
+            int64_t part = ir_input(growth.concat, k)->type.shape.dims[growth.axis];
+            if (trips < 0 || part < 0 || !base_int64_multiply(part, trips, &part) ||
+                !base_int64_add(*extent, part, extent)) {
+                *extent = OP_DIM_UNKNOWN;
+                break;
+            }
+        }
+        if (!ir_node_give_output(node, i, c.parameter->name, &type)) return false;
+    }
+    return true;
+}
+
 base_status pass_prepare_results(pass_context *context) {
     ir_module *module = context->module;
+    for (size_t n = 1; n < module->node_count; n++)
+        if (module->nodes[n] && !give_outputs(module->nodes[n])) return base_fail_memory(context->report);
     for (size_t g = 1; g < module->graph_count; g++) {
         ir_graph *graph = module->graphs[g];
         if (!graph) continue;

@@ -130,6 +130,7 @@ static const struct pass_case {
     {"graph/cases/eliminate_dead_code", pass_eliminate_dead_code, 0},
     {"graph/cases/hoist_invariants", pass_hoist_invariants, 0},
     /* A delay of three iterations and a rotation of three, under limits of the unroll factor. */
+    {"memory/cases/prepare_growth", pass_prepare_results, 0},
     {"loops/cases/limit_4_delay", pass_limit_unrolling, 4},
     {"loops/cases/limit_3_delay", pass_limit_unrolling, 3},
     {"loops/cases/limit_1_delay", pass_limit_unrolling, 1},
