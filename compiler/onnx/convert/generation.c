@@ -179,7 +179,13 @@ static base_status read_prompt_type(const import_node *n, const generation_input
     const ir_value *mask = expr_input(n, at->mask);
     g->prompt = expr_input(n, 0);
     if (!g->prompt) return base_fail(n->importer->report, BASE_INVALID, "input 0 is absent, it is needed");
-    if (import_dtype_of(g->prompt) != OP_INT32 || import_rank_of(g->prompt) != 2)
+    const op_dtype dtype = import_dtype_of(g->prompt);
+    const int32_t rank = import_rank_of(g->prompt);
+    if (g->heard && ((dtype != OP_FLOAT && dtype != OP_FLOAT16) || rank != 3 || mask))
+        return base_fail(n->importer->report, BASE_INVALID,
+                         "input_features must be float with three axes, batch, features and frames, without "
+                         "attention_mask");
+    if (!g->heard && (dtype != OP_INT32 || rank != 2))
         return base_fail(n->importer->report, BASE_INVALID,
                          "input_ids must be int32 with two axes, batch and length");
     if (mask && (import_dtype_of(mask) != OP_INT32 || import_rank_of(mask) != 2))
@@ -466,5 +472,6 @@ ir_value *import_generation_scores(const import_node *n, const generation *g, co
     if (g->repeats > 0) scores = forbid_repeats(n, g, words, scores);
     if (g->forbidden) scores = expr_select(n, g->forbidden, lowest(n), scores);
     if (g->first_forbidden && first) scores = expr_select(n, g->first_forbidden, lowest(n), scores);
-    return g->least ? forbid_end(n, g, words, scores) : scores;
+    if (g->least) scores = forbid_end(n, g, words, scores);
+    return g->temperature ? expr_binary(n, OP_DIV, scores, g->temperature) : scores;
 }

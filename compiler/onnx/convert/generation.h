@@ -9,13 +9,15 @@
 /* The inputs of a search. Vectors have one element and are int64, so that passes find what is known of them. */
 typedef struct generation {
     int64_t end, pad,
-        repeats;      /* words that end a sequence and fill it up; no so many words come twice, 0: any may */
-    int64_t words;    /* in the vocabulary */
-    bool encoded;     /* the prompt is an encoder's: sequences begin with a word of their own */
-    ir_value *prompt; /* [batch, length], int32 */
+        repeats;   /* words that end a sequence and fill it up; no so many words come twice, 0: any may */
+    int64_t words; /* in the vocabulary */
+    bool encoded,
+        heard; /* the prompt is an encoder's, and sequences begin with words of their own; it is sound */
+    ir_value *prompt;                 /* [batch, length], int32 */
     ir_value *batch, *length, *limit; /* vectors: the extents of the prompt, and how long sequences become */
     ir_value *least;                  /* a vector: how long they must become; NULL: no matter */
     ir_value *penalty;                /* of words that were there, a number; NULL: none */
+    ir_value *temperature;            /* what scores are divided by, a vector; NULL: 1 */
     ir_value *forbidden, *first_forbidden; /* [words] and [batch, words], bool; NULL: none */
     ir_value *mask;                        /* [batch, length], int32; NULL: follows from the prompt */
 } generation;

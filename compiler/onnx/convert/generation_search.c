@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generation_search.c: BeamSearch: the graphs that it owns, and the loop over the words.
+/* generation_search.c: BeamSearch and WhisperBeamSearch: the graphs that it owns, and the loop over the words.
  *
  *     decoder(prompt) -> scores, caches                                   of each batch, whose beams are all alike yet
  *     step(scores) -> words, rows; caches = caches[rows]
  *     Loop: decoder(words, caches) -> scores, caches; step; caches = caches[rows]; until all batches have ended
  *
- * With an encoder (model_type 1) the first scores, and the first caches, are what the encoder's graph gives; or the decoder reads the word that
- * begins all sequences, where that graph gives nothing but the caches of its own. Beams of a batch share these. */
+ * With an encoder (model_type 1, and 2, which hears) the first scores, and the first caches, are what the encoder's graph gives; or the decoder
+ * reads the word that begins all sequences, where that graph gives nothing but the caches of its own. Beams of a batch share these. */
 #include "compiler/onnx/convert/generation_beam.h"
 
 #include <string.h>
@@ -124,15 +124,18 @@ static ir_value *encoder_mask(const import_node *n, const generation *g) {
 }
 
 static base_status check_encoder(const import_node *n, const decoding *d, const Onnx__GraphProto *encoder) {
+    static const char *const read[] = {"encoder_input_ids", "encoder_attention_mask", "decoder_input_ids"},
+                             *const heard[] = {"encoder_input_ids", "decoder_input_ids"};
     base_report *report = n->importer->report;
-    const size_t layers = d->caches / 2, wanted = encoder->n_input == 2 ? 2 * layers : 2 + 4 * layers;
-    static const char *const names[] = {"encoder_input_ids", "encoder_attention_mask", "decoder_input_ids"};
-    if (encoder->n_input != 2 && encoder->n_input != 3)
+    const char *const *names = d->s.g.heard ? heard : read;
+    const size_t layers = d->caches / 2, most = d->s.g.heard ? 2 : 3;
+    const bool own = !d->s.g.heard && encoder->n_input == 2;
+    const size_t wanted = own ? 2 * layers : 2 + 4 * layers;
+    if (encoder->n_input != most && !own)
         return base_fail(
             report, BASE_INVALID,
-            "graph \"encoder\" has %zu inputs, expected encoder_input_ids, encoder_attention_mask and "
-            "perhaps decoder_input_ids",
-            encoder->n_input);
+            "graph \"encoder\" has %zu inputs, expected %zu, of which the last is decoder_input_ids",
+            encoder->n_input, most);
     for (size_t i = 0; i < encoder->n_input; i++)
         if (!is_named(encoder, i, names[i]))
             return base_fail(report, BASE_INVALID, "input %zu of graph \"encoder\" is not called \"%s\"", i,
@@ -221,29 +224,43 @@ static base_status run_first(const import_node *n, decoding *d, ir_value **logit
     return BASE_OK;
 }
 
+/* The words that sequences begin with: one for all, or those that the node is given where it hears. */
+static base_status take_start(const import_node *n, decoding *d) {
+    const int64_t start = import_integer(n, "decoder_start_token_id", -1);
+    const generation *g = &d->s.g;
+    ir_value *given = g->heard ? expr_input(n, 10) : NULL, *one[] = {g->batch, expr_vector(n, 1)};
+    if (given && (import_dtype_of(given) != OP_INT32 || import_rank_of(given) != 2))
+        return base_fail(n->importer->report, BASE_INVALID,
+                         "decoder_input_ids must be int32 with two axes, batch and length");
+    if (!given && (start < 0 || start >= g->words))
+        return base_fail(n->importer->report, BASE_INVALID,
+                         "decoder_start_token_id is %lld, expected one of the %lld words", (long long)start,
+                         (long long)g->words);
+    d->start = given ? given : expr_fill(n, OP_INT32, (double)start, 2, one);
+    d->length = given ? expr_extent(n, given, 1) : expr_vector(n, 1);
+    return d->start && d->length ? BASE_OK : import_memory(n);
+}
+
 static base_status begin_encoded(const import_node *n, decoding *d) {
     const Onnx__GraphProto *encoder = import_attribute(n, "encoder")->g;
-    const int64_t start = import_integer(n, "decoder_start_token_id", -1);
     generation *g = &d->s.g;
     base_status status = check_encoder(n, d, encoder);
-    if (status == BASE_OK && (start < 0 || start >= g->words))
-        status = base_fail(n->importer->report, BASE_INVALID,
-                           "decoder_start_token_id is %lld, expected one of the %lld words", (long long)start,
-                           (long long)g->words);
     if (status == BASE_OK) status = allocate(n, d);
+    if (status == BASE_OK) status = take_start(n, d);
     if (status != BASE_OK) return status;
-    ir_value *one[] = {g->batch, expr_vector(n, 1)};
-    d->start = expr_fill(n, OP_INT32, (double)start, 2, one);
-    d->length = expr_vector(n, 1);
-    ir_value *inputs[] = {g->prompt, encoder_mask(n, g), d->start}, *logits = NULL;
+    ir_value *mask = g->heard ? NULL : encoder_mask(n, g), *logits = NULL;
+    ir_value *inputs[] = {g->prompt, g->heard ? d->start : mask, d->start};
     ir_value **outputs = BASE_ARRAY(&n->importer->arena, ir_value *, encoder->n_output);
-    if (!outputs || !inputs[1] || !inputs[2] || !d->length) return import_memory(n);
+    if (!outputs || !inputs[1]) return import_memory(n);
     status = import_generation_inline(n, encoder, inputs, outputs);
     if (status != BASE_OK) return status;
-    const bool own = encoder->n_input == 2;
+    const bool own = !g->heard && encoder->n_input == 2;
     for (uint32_t i = 1; i < d->first_cache; i++) {
+        if (g->heard && !is_named(d->decoder, i, "encoder_hidden_states"))
+            return base_fail(n->importer->report, BASE_INVALID,
+                             "input %u of graph \"decoder\" must be \"encoder_hidden_states\" or a cache", i);
         if (is_named(d->decoder, i, "encoder_input_ids")) d->fixed[i] = g->prompt;
-        else if (is_named(d->decoder, i, "encoder_attention_mask")) d->fixed[i] = inputs[1];
+        else if (is_named(d->decoder, i, "encoder_attention_mask")) d->fixed[i] = mask;
         else if (!own) d->fixed[i] = outputs[1];
         else
             return base_fail_unsupported(
@@ -413,36 +430,61 @@ static base_status read_beams(const import_node *n, beam_search *s) {
         return base_fail(report, BASE_INVALID,
                          "%lld words are too few: twice as many as beams are chosen from",
                          (long long)s->g.words);
-    if (expr_input(n, 10) ||
-        (expr_input(n, 11) && (!import_generation_known(expr_input(n, 11), &processor) || processor != 0)))
-        return base_fail_unsupported(
-            report, "decoder_input_ids and logits_processor are not supported; logits_processor 0 is");
+    if (expr_input(n, 11) && (!import_generation_known(expr_input(n, 11), &processor) || processor != 0))
+        return base_fail_unsupported(report,
+                                     "a logits_processor is not supported; the constant 0 is, for none");
+    if (expr_input(n, 10) && !s->g.heard)
+        return base_fail_unsupported(report, "decoder_input_ids are supported with model_type 2 alone");
     s->single = beams == 1;
     s->early = import_integer(n, "early_stopping", 0) == 1;
     return BASE_OK;
 }
 
-base_status import_convert_ms_beam_search(import_node *n) {
+/* What the kinds of search have beside each other. */
+static base_status read_kind(const import_node *n, decoding *d, bool whisper) {
+    base_report *report = n->importer->report;
+    const int64_t type = import_integer(n, "model_type", whisper ? 2 : 0);
+    const bool encoder = import_attribute(n, "encoder") != NULL;
+    if (type < 0 || type > 2 || (whisper && type != 2))
+        return base_fail_unsupported(
+            report, "model_type %lld is not supported; %s", (long long)type,
+            whisper ? "2 is" : "0, a decoder alone, and 1 and 2, with an encoder of words and of sound, are");
+    d->alone = type == 0;
+    d->s.g.encoded = type != 0;
+    d->s.g.heard = type == 2;
+    if (!d->alone && !encoder)
+        return base_fail(report, BASE_INVALID, "attribute \"encoder\" is missing, model_type %lld needs it",
+                         (long long)type);
+    if (d->alone && encoder)
+        return base_fail(report, BASE_INVALID,
+                         "attribute \"encoder\" is there beside model_type 0; 1 and 2 have one");
+    if (import_integer(n, "decoder_output_cross_qk", 0) || expr_input(n, 12) || expr_input(n, 13) ||
+        import_output_wanted(n, 3) || import_output_wanted(n, 4))
+        return base_fail_unsupported(
+            report, "scores of attention, extra_decoding_ids and probabilities of silence are not supported");
+    return BASE_OK;
+}
+
+/* What is divided by has to be known to be more than 0, or is taken to be. */
+static base_status read_temperature(const import_node *n, generation *g) {
+    float number;
+    if (!expr_input(n, 14)) return BASE_OK;
+    base_status status = import_generation_real(n, 14, "temperature", 1, &g->temperature);
+    if (status == BASE_OK && import_generation_known_real(g->temperature, &number) &&
+        (number == 1 || !(number > 0)))
+        g->temperature = NULL;
+    return status;
+}
+
+static base_status search(import_node *n, bool whisper) {
     static const generation_inputs at = {
         .limit = 1, .least = 2, .penalty = 6, .forbidden = 7, .first_forbidden = 8, .mask = 9};
     base_report *report = n->importer->report;
-    const int64_t type = import_integer(n, "model_type", 0);
-    decoding d = {.decoder = import_attribute(n, "decoder")->g,
-                  .alone = type == 0,
-                  .sums = import_output_wanted(n, 2),
-                  .s.g.encoded = type == 1};
-    if (type != 0 && type != 1)
-        return base_fail_unsupported(
-            report, "model_type %lld is not supported; 0, a decoder alone, and 1, with an encoder, are",
-            (long long)type);
-    if (!d.alone && !import_attribute(n, "encoder"))
-        return base_fail(report, BASE_INVALID, "attribute \"encoder\" is missing, model_type 1 needs it");
-    if (d.alone && import_attribute(n, "encoder"))
-        return base_fail(report, BASE_INVALID,
-                         "attribute \"encoder\" is there beside model_type 0; 1 has one");
+    decoding d = {.decoder = import_attribute(n, "decoder")->g, .sums = import_output_wanted(n, 2)};
     int64_t words = 0;
-    base_status status =
-        d.alone ? import_generation_check_decoder(n, "decoder", &d.s.g.words) : check_decoder(n, &d);
+    base_status status = read_kind(n, &d, whisper);
+    if (status == BASE_OK)
+        status = d.alone ? import_generation_check_decoder(n, "decoder", &d.s.g.words) : check_decoder(n, &d);
     if (status == BASE_OK && d.alone && import_attribute(n, "init_decoder")) {
         status = import_generation_check_decoder(n, "init_decoder", &words);
         if (status == BASE_OK &&
@@ -452,6 +494,15 @@ base_status import_convert_ms_beam_search(import_node *n) {
     }
     if (status == BASE_OK) status = import_generation_read(n, &at, &d.s.g);
     if (status == BASE_OK) status = read_beams(n, &d.s);
+    if (status == BASE_OK) status = read_temperature(n, &d.s.g);
     if (status == BASE_OK) status = d.alone ? begin_alone(n, &d) : begin_encoded(n, &d);
     return status == BASE_OK ? repeat(n, &d) : status;
+}
+
+base_status import_convert_ms_beam_search(import_node *n) {
+    return search(n, false);
+}
+
+base_status import_convert_ms_whisper_beam_search(import_node *n) {
+    return search(n, true);
 }

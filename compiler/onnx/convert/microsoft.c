@@ -457,6 +457,11 @@ static const import_row rows[] = {
      "model_type:i "
      "no_repeat_ngram_size:i pad_token_id:i! vocab_size:i",
      0, 12, 3, import_convert_ms_beam_search},
+    {MS, "WhisperBeamSearch", 1, LAST,
+     "beginning_timestamp_token_id:i decoder:g! decoder_output_cross_qk:i decoder_start_token_id:i early_stopping:i "
+     "encoder:g! eos_token_id:i! model_type:i no_repeat_ngram_size:i no_speech_token_id:i no_timestamps_token_id:i "
+     "pad_token_id:i! start_of_lm_token_id:i transcribe_token_id:i translate_token_id:i vocab_size:i",
+     0, 15, 5, import_convert_ms_whisper_beam_search},
     /* 8-bit integers (microsoft_quantized.c) */
     {MS, "QuantizeLinear", 1, LAST, "axis:i", 2, 3, 1, import_convert_ms_quantize},
     {MS, "DequantizeLinear", 1, LAST, "axis:i", 2, 3, 1, import_convert_ms_quantize},

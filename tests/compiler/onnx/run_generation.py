@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""run_generation.py OURO WORK [CASES [SEED]]: GreedySearch and BeamSearch around small random decoders, through the command: what they give is what
+"""run_generation.py OURO WORK [CASES [SEED]]: GreedySearch, BeamSearch and WhisperBeamSearch around small random decoders, through the command: what they give is what
 a search in numpy gives, which runs the same decoder word by word. Then what is refused, with its message. Ends with "N passed, N failed".
 
 run_generation.py models FOLDER CASES [SEED] writes the same cases as test folders, for `ouro test --compare-ort FOLDER`. Cases that end early are left out where
-ONNX Runtime does not write what is left of a result: GreedySearch, and scores."""
+ONNX Runtime does not write what is left of a result: GreedySearch, and scores; so are those that it fails with."""
 import os
 import subprocess
 import sys
@@ -16,7 +16,8 @@ F, LOWEST = np.float32, np.finfo(np.float32).min
 INT32, FLOAT = TensorProto.INT32, TensorProto.FLOAT
 INPUTS = {'GreedySearch': ['input_ids', 'max_length', 'min_length', 'repetition_penalty', 'vocab_mask', 'prefix_vocab_mask', 'attention_mask'],
           'BeamSearch': ['input_ids', 'max_length', 'min_length', 'num_beams', 'num_return_sequences', 'length_penalty', 'repetition_penalty', 'vocab_mask',
-                         'prefix_vocab_mask', 'attention_mask']}
+                         'prefix_vocab_mask', 'attention_mask', 'decoder_input_ids']}
+INPUTS['WhisperBeamSearch'] = INPUTS['BeamSearch'] + ['', '', '', 'temperature']
 
 
 # ---- decoders: what a word adds to the cache is a row of a table; scores follow from the word, its position and the mean of the cache -----------
@@ -63,8 +64,9 @@ class Decoder:
         return helper.make_graph(nodes, 'decoder', [helper.make_tensor_value_info(*i) for i in inputs or names],
                                  [helper.make_tensor_value_info(*r) for r in results], constants)
 
-    def graphs_encoded(self, own):
-        """An encoder whose cache is a row for each word that it reads, and a decoder that takes the mean of these; `own`: the encoder gives that alone."""
+    def graphs_encoded(self, own, heard=False):
+        """An encoder whose cache is a row for each word that it reads, and a decoder that takes the mean of these; `own`: the encoder gives that alone. `heard`: frames
+        of sound in place of words, which are the rows."""
         nodes, constants = [], []
 
         def constant(value):
@@ -89,7 +91,7 @@ class Decoder:
             return op('Div', total, op('Max', op('ReduceSum', shares, constant(np.array([1])), keepdims=1), constant(F(1))))
 
         def decode(ids, past, cross):
-            shares = op('Cast', 'encoder_attention_mask', to=FLOAT)
+            shares = None if heard else op('Cast', 'encoder_attention_mask', to=FLOAT)
             scores = op('Gather', constant(self.table), ids)
             for layer in range(self.layers):
                 means = []
@@ -103,18 +105,25 @@ class Decoder:
             op('Identity', scores, name='logits')
 
         info, cross_dims, self_dims = helper.make_tensor_value_info, ['rows', 1, 'read', self.size], ['rows', 1, 'before', self.size]
-        cross = [cached(i // 2, i % 2, 'encoder_input_ids', 'present_' + n) for i, n in enumerate(caches('cross'))]
+        hear = lambda half, name: op('Unsqueeze', op('Mul', op('Transpose', 'encoder_input_ids', perm=[0, 2, 1]), constant(F(half + 1))), constant(np.array([1])), name=name)
+        cross = [hear(i % 2, 'present_' + n) if heard else cached(i // 2, i % 2, 'encoder_input_ids', 'present_' + n) for i, n in enumerate(caches('cross'))]
         taken, given = [info(n, INT32, ['rows', 'read']) for n in ('encoder_input_ids', 'encoder_attention_mask')], []
+        if heard:
+            taken = [info('encoder_input_ids', FLOAT, ['rows', self.size, 'read'])]
         if not own:
-            op('Unsqueeze', op('Cast', 'encoder_input_ids', to=FLOAT), constant(np.array([2])), name='encoder_hidden_states')
+            if heard:
+                op('Transpose', 'encoder_input_ids', perm=[0, 2, 1], name='encoder_hidden_states')
+            else:
+                op('Unsqueeze', op('Cast', 'encoder_input_ids', to=FLOAT), constant(np.array([2])), name='encoder_hidden_states')
             decode('decoder_input_ids', None, cross)
-            taken.append(info('decoder_input_ids', INT32, ['rows', 1]))
-            given = [info('logits', FLOAT, ['rows', 1, self.words]), info('encoder_hidden_states', FLOAT, ['rows', 'read', 1])]
-            given += [info('present_' + n, FLOAT, ['rows', 1, 1, self.size]) for n in caches('self')]
+            taken.append(info('decoder_input_ids', INT32, ['rows', 'begun' if heard else 1]))
+            given = [info('logits', FLOAT, ['rows', 'begun' if heard else 1, self.words]), info('encoder_hidden_states', FLOAT, ['rows', 'read', self.size if heard else 1])]
+            given += [info('present_' + n, FLOAT, ['rows', 1, 'begun' if heard else 1, self.size]) for n in caches('self')]
         encoder = helper.make_graph(nodes, 'encoder', taken, given + [info(n, FLOAT, cross_dims) for n in cross], constants)
         nodes, constants = [], []
         decode('input_ids', ['past_' + n for n in caches('self')], ['past_' + n for n in caches('cross')])
-        taken = [info('input_ids', INT32, ['rows', 1]), info('encoder_attention_mask', INT32, ['rows', 'read'])]
+        taken = [info('input_ids', INT32, ['rows', 1])]
+        taken.append(info('encoder_hidden_states', FLOAT, ['rows', 'read', self.size]) if heard else info('encoder_attention_mask', INT32, ['rows', 'read']))
         taken += [info('past_' + n, FLOAT, self_dims) for n in caches('self')] + [info('past_' + n, FLOAT, cross_dims) for n in caches('cross')]
         given = [info('logits', FLOAT, ['rows', 1, self.words])] + [info('present_' + n, FLOAT, ['rows', 1, 'after', self.size]) for n in caches('self')]
         return encoder, helper.make_graph(nodes, 'decoder', taken, given, constants)
@@ -128,6 +137,13 @@ class Search:
     def __init__(self, decoder, attributes, given, beams):
         self.decoder, self.pad = decoder, attributes['pad_token_id']
         ids = given['input_ids']
+        if ids.ndim == 3:
+            mean = ids.mean(2)
+            self.rows = np.repeat(np.arange(len(ids)), beams)
+            self.read = [np.concatenate([mean, 2 * mean], 1)[self.rows].astype(F)] * decoder.layers
+            self.past = [np.zeros((len(self.rows), 0, 2 * decoder.size), F)] * decoder.layers
+            self.start = given.get('decoder_input_ids', np.full((len(ids), 1), attributes['decoder_start_token_id'], np.int32))
+            return
         there = (ids != self.pad).astype(np.int32)
         self.rows = np.repeat(np.arange(len(ids)), beams)
         if decoder.encoded:
@@ -173,6 +189,7 @@ def change(scores, sequences, first, attributes, given, beams):
         scores[np.repeat(given['prefix_vocab_mask'], beams, 0) == 0] = LOWEST
     if len(sequences[0]) < given.get('min_length', [0])[0]:
         scores[:, attributes['eos_token_id']] = LOWEST
+    scores /= given.get('temperature', [F(1)])[0]
 
 
 def greedy(decoder, attributes, given):
@@ -248,10 +265,12 @@ def beam(decoder, attributes, given):
 
 def model(operator, attributes, given, constants, outputs, words, fixed):
     names = [n if n in given else '' for n in INPUTS[operator]]
+    while not names[-1]:
+        names.pop()
     node = helper.make_node(operator, names, outputs, domain='com.microsoft', **attributes)
-    kinds, open_dims = {np.dtype(np.int32): INT32, np.dtype(F): FLOAT}, {'input_ids': ['batch', 'length'], 'attention_mask': ['batch', 'length'],
+    kinds, open_dims = {np.dtype(np.int32): INT32, np.dtype(F): FLOAT}, {'input_ids': ['batch', 'length'], 'decoder_input_ids': ['batch', 'begun'], 'attention_mask': ['batch', 'length'],
                                                                         'prefix_vocab_mask': ['batch', words]}
-    inputs = [helper.make_tensor_value_info(n, kinds[given[n].dtype], given[n].shape if fixed else open_dims.get(n, given[n].shape))
+    inputs = [helper.make_tensor_value_info(n, kinds[given[n].dtype], given[n].shape if fixed or given[n].ndim == 3 else open_dims.get(n, given[n].shape))
               for n in names if n and n not in constants]
     made = {'sequences': (INT32, ['batch', 'limit'] if operator == 'GreedySearch' else ['batch', 'some', 'limit']), 'sequences_scores': (FLOAT, ['batch', 'some']),
             'scores': (FLOAT, ['steps', 'batch', 'beams', words])}
@@ -268,16 +287,16 @@ def draw(seed):
     """A case: its model, what it is given, which of that are constants, what is expected, and whether ONNX Runtime writes all of that."""
     rng = np.random.default_rng(seed)
     some = lambda a, b: int(rng.integers(a, b + 1))
-    kind = seed % 4
-    operator = 'GreedySearch' if kind == 0 else 'BeamSearch'
+    kind = seed % 5
+    operator = 'GreedySearch' if kind == 0 else 'BeamSearch' if kind < 4 or some(0, 1) else 'WhisperBeamSearch'
     words, batch, length = some(6, 24), some(1, 3), some(1, 5)
-    decoder = Decoder(rng, words, 2 * some(1, 3), some(1, 2), encoded=kind == 3)
+    decoder = Decoder(rng, words, 2 * some(1, 3), some(1, 2), encoded=kind >= 3)
     limit, end = (some(3, 14) if kind == 3 else length + some(1, 12)), some(0, words - 1)
     pad = end if some(0, 2) == 0 else some(0, words - 1)
     ids = rng.integers(0, words, (batch, length)).astype(np.int32)
-    for row in ids:
+    for row in ids if kind < 4 else []:
         row[:some(0, length - 1) if some(0, 2) == 0 else 0] = pad
-    attributes = dict(eos_token_id=end, pad_token_id=pad, model_type=int(kind == 3))
+    attributes = dict(eos_token_id=end, pad_token_id=pad, model_type=max(kind - 2, 0))
     if some(0, 2) == 0:
         attributes['no_repeat_ngram_size'] = some(1, 4)
     given = dict(input_ids=ids, max_length=one(np.int32, limit), min_length=one(np.int32, some(0, limit - 1)),
@@ -287,7 +306,13 @@ def draw(seed):
         given['vocab_mask'][:4] = 1
     if some(0, 3) == 0:
         given['prefix_vocab_mask'] = (rng.random((batch, words)) < 0.6).astype(np.int32)
-    if some(0, 3) == 0:
+    if kind == 4:
+        given['input_ids'] = rng.normal(0, 1, (batch, decoder.size, some(1, 6))).astype(F)
+        if some(0, 1):
+            given['decoder_input_ids'] = ids
+        if operator == 'WhisperBeamSearch':
+            given['temperature'] = one(F, rng.choice([1, 0.7, 2]))
+    elif some(0, 3) == 0:
         given['attention_mask'] = np.array([np.arange(length) >= some(0, length - 1) for _ in range(batch)]).astype(np.int32)
     outputs = ['sequences']
     if operator == 'GreedySearch':
@@ -297,15 +322,17 @@ def draw(seed):
         given.update(num_beams=one(np.int32, beams), num_return_sequences=one(np.int32, some(1, beams)), length_penalty=one(F, rng.choice([1, 0.5, 2, -1])))
         attributes['early_stopping'] = some(0, 1)
         outputs += ['sequences_scores', 'scores'][:some(0, 2)]
-        if kind == 3:
-            attributes['encoder'], attributes['decoder'] = decoder.graphs_encoded(own=some(0, 1) == 1)
+        if kind >= 3:
+            attributes['encoder'], attributes['decoder'] = decoder.graphs_encoded(kind == 3 and some(0, 1) == 1, kind == 4)
             attributes['decoder_start_token_id'] = some(0, words - 1)
         else:
             attributes['decoder'] = decoder.graph()
-    numbers = [n for n in given if n.startswith(('max', 'min', 'num', 'length', 'rep'))]
+    numbers = [n for n in given if n.startswith(('max', 'min', 'num', 'length', 'rep', 'temp'))]
     constants = [[], numbers, [n for n in numbers if some(0, 1)]][some(0, 2)]
     expected = (greedy if operator == 'GreedySearch' else beam)(decoder, attributes, given)[:len(outputs)]
-    written = not decoder.unwritten or (operator == 'BeamSearch' and 'scores' not in outputs)
+    # With an encoder it wants to give more than one word.
+    begun = given.get('decoder_input_ids', ids[:, :1]).shape[1] if kind >= 3 else 0
+    written = limit > begun + 1 and (not decoder.unwritten or (operator != 'GreedySearch' and 'scores' not in outputs))
     return model(operator, attributes, given, constants, outputs, words, some(0, 1)), given, constants, dict(zip(outputs, expected)), written
 
 
@@ -364,7 +391,7 @@ def refusals():
     yield case('num_return_sequences is 3, expected 1 to the number of beams', 'BeamSearch', num_beams=one(np.int32, 2), num_return_sequences=one(np.int32, 3))
     yield case('', 'BeamSearch', constants=(), num_beams=one(np.int32, 2), num_return_sequences=one(np.int32, 3))
     yield case('', 'BeamSearch', constants=(), num_beams=one(np.int32, -1))
-    yield case('model_type 2 is not supported; 0, a decoder alone, and 1, with an encoder, are', 'BeamSearch', attributes={'model_type': 2})
+    yield case('model_type 3 is not supported; 0, a decoder alone, and 1 and 2, with an encoder of words and of sound, are', 'BeamSearch', attributes={'model_type': 3})
     yield case('attribute "encoder" is missing, model_type 1 needs it', 'BeamSearch', attributes={'model_type': 1})
     encoder, own = Decoder(np.random.default_rng(1), 8, encoded=True).graphs_encoded(own=False)
     encoded = {'model_type': 1, 'encoder': encoder, 'decoder': own, 'decoder_start_token_id': 0}
