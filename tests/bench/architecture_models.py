@@ -22,6 +22,7 @@ import architecture_latest
 import architecture_makers
 import architecture_optimized
 import architecture_readers
+import architecture_searches
 import architecture_sequences
 import architecture_solvers
 import architecture_sound
@@ -32,7 +33,7 @@ from architecture_net import Net
 
 
 def main():
-    models = {**architecture_images.MODELS, **architecture_sequences.MODELS, **architecture_detectors.MODELS, **architecture_vision.MODELS, **architecture_sound.MODELS, **architecture_bits.MODELS, **architecture_tables.MODELS, **architecture_readers.MODELS, **architecture_decoding.MODELS, **architecture_optimized.MODELS, **architecture_exporters.MODELS, **architecture_fields.MODELS, **architecture_solvers.MODELS, **architecture_makers.MODELS, **architecture_crafts.MODELS, **architecture_algorithms.MODELS, **architecture_weights.MODELS, **architecture_latest.MODELS}
+    models = {**architecture_images.MODELS, **architecture_sequences.MODELS, **architecture_detectors.MODELS, **architecture_vision.MODELS, **architecture_sound.MODELS, **architecture_bits.MODELS, **architecture_tables.MODELS, **architecture_readers.MODELS, **architecture_decoding.MODELS, **architecture_optimized.MODELS, **architecture_exporters.MODELS, **architecture_fields.MODELS, **architecture_solvers.MODELS, **architecture_makers.MODELS, **architecture_crafts.MODELS, **architecture_algorithms.MODELS, **architecture_weights.MODELS, **architecture_latest.MODELS, **architecture_searches.MODELS}
     for name in sys.argv[2:] or models:
         function, opset = models[name]
         net = Net(opset)
