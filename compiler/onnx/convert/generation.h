@@ -91,4 +91,18 @@ ir_value *import_generation_scores(const import_node *n, const generation *g, co
 /* The scores of the last position of logits, in float: [rows, words]. */
 ir_value *import_generation_last(const import_node *n, ir_value *logits);
 
+/* ---- generation_sampling.c ---- */
+/* How words are drawn. */
+typedef struct sampling {
+    double top, filter; /* the likeliest words that make up so much are drawn; the score that others get */
+    int64_t kept;       /* at least so many words */
+    bool falling;       /* the likeliest first: the word that makes up enough is one of them */
+    ir_value *state;    /* a vector of one, int64: the first state of the generator */
+    ir_value *powers;   /* [2 batch]: what the state is multiplied by for each number that is drawn */
+} sampling;
+base_status import_sampling_read(const import_node *n, generation *g, sampling *s);
+/* Words [batch, 1], int32, drawn by scores [batch, words]. `state` moves on. */
+ir_value *import_sample(const import_node *n, const generation *g, const sampling *s, ir_value *scores,
+                        ir_value **state);
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generation_greedy.c: GreedySearch: of each sequence the word with the best score is the next one.
+/* generation_greedy.c: GreedySearch: of each sequence the word with the best score is the next one; and Sampling, which draws it.
  *
  *     decoder(prompt) -> word, caches
  *     Loop: decoder(word, caches) -> word, caches; sequences[:, iteration] = word; until all sequences have ended
@@ -15,6 +15,7 @@ enum { WORD, ENDED, SEQUENCES, MASK, CACHES };
 
 typedef struct greedy {
     generation g;
+    const sampling *sampling; /* NULL: the best word */
     const Onnx__GraphProto *decoder;
     generation_prompt prompt;
     uint32_t count;     /* of what is carried */
@@ -22,12 +23,20 @@ typedef struct greedy {
     ir_value *ones;     /* [batch, 1], int32 */
 } greedy;
 
-/* The best words of rows of scores, or the pad where the sequence has ended: [batch, 1]. `ended` becomes what it is then; NULL: none had. */
-static ir_value *choose(const import_node *n, const generation *g, ir_value *scores, ir_value **ended) {
-    ir_value *word = expr_cast(n, expr_with_integer(n, OP_ARG_MAX, "axis", 1, 1, &scores), OP_INT32);
+/* The state of the generator is carried after the caches. */
+static uint32_t state_of(const greedy *s) {
+    return CACHES + (uint32_t)s->decoder->n_output - 1;
+}
+
+/* The next words, or the pad where the sequence has ended: [batch, 1]. ENDED of `next` becomes what it is then; NULL: none had. */
+static ir_value *choose(const import_node *n, const greedy *s, ir_value *scores, ir_value **next) {
+    const generation *g = &s->g;
+    ir_value *word = s->sampling
+                         ? import_sample(n, g, s->sampling, scores, &next[state_of(s)])
+                         : expr_cast(n, expr_with_integer(n, OP_ARG_MAX, "axis", 1, 1, &scores), OP_INT32);
     ir_value *now = word ? expr_binary(n, OP_EQUAL, word, expr_number(n, word, (double)g->end)) : NULL;
-    *ended = *ended ? expr_binary(n, OP_OR, *ended, now) : now;
-    return expr_select(n, *ended, expr_number(n, word, (double)g->pad), word);
+    next[ENDED] = next[ENDED] ? expr_binary(n, OP_OR, next[ENDED], now) : now;
+    return expr_select(n, next[ENDED], expr_number(n, word, (double)g->pad), word);
 }
 
 /* Reads the prompt: what the loop begins with. */
@@ -41,7 +50,8 @@ static base_status begin(const import_node *n, greedy *s) {
     scores = import_generation_scores(n, g, &words, scores, true);
     ir_value *row[] = {g->batch, expr_vector(n, 1)};
     s->ones = expr_fill(n, OP_INT32, 1, 2, row);
-    s->carried[WORD] = scores ? choose(n, g, scores, &s->carried[ENDED]) : NULL;
+    if (s->sampling) s->carried[state_of(s)] = s->sampling->state;
+    s->carried[WORD] = scores ? choose(n, s, scores, s->carried) : NULL;
     /* Less than no words left fails: max_length must be more than the prompt has. */
     ir_value *left[] = {
         g->batch, expr_binary(n, OP_SUB, expr_binary(n, OP_SUB, g->limit, g->length), expr_vector(n, 1))};
@@ -54,14 +64,18 @@ static base_status begin(const import_node *n, greedy *s) {
 
 /* Parameters of the body, whose types are what of the first values holds in every iteration. */
 static base_status add_parameters(const import_node *n, greedy *s, ir_graph *body) {
-    static const char *const names[] = {"word", "ended", "sequences", "mask", "cache"};
+    static const char *const names[] = {"word", "ended", "sequences", "mask", "cache", "state"};
     for (uint32_t i = 0; i < s->count; i++) {
         op_type type = s->carried[i]->type;
-        if (i >= CACHES) {
+        if (i >= CACHES && i < state_of(s)) {
             base_status status = import_generation_declared(n, s->decoder, i - CACHES + 3, &type);
             if (status != BASE_OK) return status;
         } else if (i == MASK && type.shape.rank == 2) type.shape.dims[1] = OP_DIM_UNKNOWN;
-        s->carried[i] = ir_graph_add_parameter(body, names[i < CACHES ? i : CACHES], &type);
+        s->carried[i] = ir_graph_add_parameter(body,
+                                               names[i < CACHES        ? i
+                                                     : i < state_of(s) ? CACHES
+                                                                       : CACHES + 1],
+                                               &type);
         if (!s->carried[i]) return import_memory(n);
     }
     return BASE_OK;
@@ -70,7 +84,7 @@ static base_status add_parameters(const import_node *n, greedy *s, ir_graph *bod
 /* One iteration: `next` becomes what it hands on. */
 static base_status iterate(const import_node *n, const greedy *s, ir_value *iteration, ir_value **next) {
     const generation *g = &s->g;
-    const uint32_t layers = s->count - CACHES;
+    const uint32_t layers = state_of(s) - CACHES;
     ir_value **inputs = BASE_ARRAY(&n->importer->arena, ir_value *, (size_t)layers + 3),
              **outputs = BASE_ARRAY(&n->importer->arena, ir_value *, (size_t)layers + 1);
     if (!inputs || !outputs) return import_memory(n);
@@ -87,7 +101,8 @@ static base_status iterate(const import_node *n, const greedy *s, ir_value *iter
         .sequences = s->carried[SEQUENCES], .used = written, .place = expr_range(n, g->limit)};
     ir_value *scores = import_generation_scores(n, g, &words, import_generation_last(n, outputs[0]), false);
     next[ENDED] = s->carried[ENDED];
-    next[WORD] = scores ? choose(n, g, scores, &next[ENDED]) : NULL;
+    if (s->sampling) next[state_of(s)] = s->carried[state_of(s)];
+    next[WORD] = scores ? choose(n, s, scores, next) : NULL;
     ir_value *mask[] = {s->carried[MASK], s->ones};
     next[MASK] = expr_join(n, 1, 2, mask);
     ir_value *row[] = {g->batch, expr_vector(n, 1)};
@@ -132,10 +147,11 @@ static base_status repeat(import_node *n, greedy *s) {
     return expr_finish(n, sequences);
 }
 
-base_status import_convert_ms_greedy_search(import_node *n) {
+static base_status generate(import_node *n, bool sampled) {
     static const generation_inputs at = {
         .limit = 1, .least = 2, .penalty = 3, .forbidden = 4, .first_forbidden = 5, .mask = 6};
     greedy s = {.decoder = import_attribute(n, "decoder")->g};
+    sampling drawn;
     if (import_integer(n, "model_type", 0) != 0)
         return base_fail_unsupported(n->importer->report,
                                      "model_type %lld is not supported; 0 is, a decoder alone",
@@ -144,10 +160,20 @@ base_status import_convert_ms_greedy_search(import_node *n) {
         return base_fail_unsupported(n->importer->report, "graphs beside \"decoder\" are not supported");
     base_status status = import_generation_check_decoder(n, "decoder", &s.g.words);
     if (status == BASE_OK) status = import_generation_read(n, &at, &s.g);
+    if (status == BASE_OK && sampled) status = import_sampling_read(n, &s.g, &drawn);
     if (status != BASE_OK) return status;
-    s.count = CACHES + (uint32_t)s.decoder->n_output - 1;
+    if (sampled) s.sampling = &drawn;
+    s.count = state_of(&s) + sampled;
     s.carried = BASE_ARRAY(&n->importer->arena, ir_value *, s.count);
     if (!s.carried) return import_memory(n);
     status = begin(n, &s);
     return status == BASE_OK ? repeat(n, &s) : status;
+}
+
+base_status import_convert_ms_greedy_search(import_node *n) {
+    return generate(n, false);
+}
+
+base_status import_convert_ms_sampling(import_node *n) {
+    return generate(n, true);
 }

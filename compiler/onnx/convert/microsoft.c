@@ -447,11 +447,16 @@ static const import_row rows[] = {
     {MS, "MoE", 1, LAST, MIXTURE_ATTRIBUTES, 0, 8, 1, import_convert_ms_mixture},
     {MS, "QMoE", 1, LAST, MIXTURE_ATTRIBUTES " block_size:i expert_weight_bits:i", 0, 14, 1,
      import_convert_ms_quantized_mixture},
-    /* generation (generation_greedy.c, generation_search.c) */
+    /* generation (generation_greedy.c, generation_sampling.c, generation_search.c) */
     {MS, "GreedySearch", 1, LAST,
      "decoder:g! decoder_start_token_id:i encoder:g eos_token_id:i! init_decoder:g model_type:i "
      "no_repeat_ngram_size:i pad_token_id:i! vocab_size:i",
      2, 7, 1, import_convert_ms_greedy_search},
+    {MS, "Sampling", 1, LAST,
+     "custom:i decoder:g! decoder_start_token_id:i encoder:g eos_token_id:i! filter_value:f init_decoder:g "
+     "min_tokens_to_keep:i model_type:i no_repeat_ngram_size:i pad_token_id:i! presence_penalty:f temperature:f top_p:f "
+     "vocab_size:i",
+     2, 9, 2, import_convert_ms_sampling},
     {MS, "BeamSearch", 1, LAST,
      "decoder:g! decoder_start_token_id:i early_stopping:i encoder:g eos_token_id:i! init_decoder:g "
      "model_type:i "

@@ -70,6 +70,7 @@ base_status import_convert_ms_quantized_mixture(import_node *n);
 
 /* ---- generation_greedy.c, generation_beam.c ---- */
 base_status import_convert_ms_greedy_search(import_node *n);
+base_status import_convert_ms_sampling(import_node *n);
 base_status import_convert_ms_beam_search(import_node *n);
 base_status import_convert_ms_whisper_beam_search(import_node *n);
 

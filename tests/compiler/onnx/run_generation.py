@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""run_generation.py OURO WORK [CASES [SEED]]: GreedySearch, BeamSearch and WhisperBeamSearch around small random decoders, through the command: what they give is what
+"""run_generation.py OURO WORK [CASES [SEED]]: GreedySearch, Sampling, BeamSearch and WhisperBeamSearch around small random decoders, through the command: what they give is what
 a search in numpy gives, which runs the same decoder word by word. Then what is refused, with its message. Ends with "N passed, N failed".
 
 run_generation.py models FOLDER CASES [SEED] writes the same cases as test folders, for `ouro test --compare-ort FOLDER`. Cases that end early are left out where
-ONNX Runtime does not write what is left of a result: GreedySearch, and scores; so are those that it fails with."""
+ONNX Runtime does not write what is left of a result: GreedySearch, Sampling, and scores; so are those that it fails with."""
 import os
 import subprocess
 import sys
@@ -13,11 +13,14 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 F, LOWEST = np.float32, np.finfo(np.float32).min
-INT32, FLOAT = TensorProto.INT32, TensorProto.FLOAT
+INT32, FLOAT, PRIME = TensorProto.INT32, TensorProto.FLOAT, 2**31 - 1
 INPUTS = {'GreedySearch': ['input_ids', 'max_length', 'min_length', 'repetition_penalty', 'vocab_mask', 'prefix_vocab_mask', 'attention_mask'],
           'BeamSearch': ['input_ids', 'max_length', 'min_length', 'num_beams', 'num_return_sequences', 'length_penalty', 'repetition_penalty', 'vocab_mask',
                          'prefix_vocab_mask', 'attention_mask', 'decoder_input_ids']}
+INPUTS['Sampling'] = INPUTS['GreedySearch'] + ['', 'seed']
 INPUTS['WhisperBeamSearch'] = INPUTS['BeamSearch'] + ['', '', '', 'temperature']
+
+np.seterr(over='ignore')  # scores of forbidden words
 
 
 # ---- decoders: what a word adds to the cache is a row of a table; scores follow from the word, its position and the mean of the cache -----------
@@ -189,17 +192,38 @@ def change(scores, sequences, first, attributes, given, beams):
         scores[np.repeat(given['prefix_vocab_mask'], beams, 0) == 0] = LOWEST
     if len(sequences[0]) < given.get('min_length', [0])[0]:
         scores[:, attributes['eos_token_id']] = LOWEST
-    scores /= given.get('temperature', [F(1)])[0]
+    scores /= F(given['temperature'][0] if 'temperature' in given else attributes.get('temperature', 1))
+
+
+def sample(scores, attributes, state):
+    """A word for each row: the unlikeliest are left out, and the generator of C++'s minstd_rand0 gives two numbers for each."""
+    words, top, falling = [], F(attributes['top_p']), attributes['custom']
+    for row in scores:
+        order = np.argsort(-row if falling else row, kind='stable')
+        sums = np.exp(row[order] - row.max())
+        sums = np.cumsum((sums / sums.sum()).astype(F), dtype=F)
+        out = np.concatenate([[False], sums[:-1] > top]) if falling else sums <= F(1) - top
+        if not falling:
+            out[max(1, len(row) - attributes['min_tokens_to_keep']):] = False
+        row[order[out]] = -1e20
+        low = state = state * 16807 % PRIME
+        state = state * 16807 % PRIME
+        sums = np.cumsum(np.exp(row.astype(np.float64) - row.max()))
+        words.append(np.searchsorted(sums, ((low - 1) + (state - 1) * (PRIME - 1.0)) / (PRIME - 1.0)**2 * sums[-1], side='right'))
+    return np.array(words, np.int32), state
 
 
 def greedy(decoder, attributes, given):
     """What is left when all sequences have ended is 0."""
     search, limit = Search(decoder, attributes, given, 1), given['max_length'][0]
     sequences, ended, ids = search.start, np.zeros(len(search.start), bool), search.start
+    state = int(given.get('seed', [0])[0]) % 2**32 % PRIME or 1
     while sequences.shape[1] < limit and not ended.all():
         scores = search.read_words(ids)
         change(scores, sequences, ids is search.start, attributes, given, 1)
         word = scores.argmax(1).astype(np.int32)
+        if 'top_p' in attributes:
+            word, state = sample(scores, attributes, state)
         ended |= word == attributes['eos_token_id']
         ids = np.where(ended, attributes['pad_token_id'], word).astype(np.int32)[:, None]
         sequences = np.concatenate([sequences, ids], 1)
@@ -272,7 +296,7 @@ def model(operator, attributes, given, constants, outputs, words, fixed):
                                                                         'prefix_vocab_mask': ['batch', words]}
     inputs = [helper.make_tensor_value_info(n, kinds[given[n].dtype], given[n].shape if fixed or given[n].ndim == 3 else open_dims.get(n, given[n].shape))
               for n in names if n and n not in constants]
-    made = {'sequences': (INT32, ['batch', 'limit'] if operator == 'GreedySearch' else ['batch', 'some', 'limit']), 'sequences_scores': (FLOAT, ['batch', 'some']),
+    made = {'sequences': (INT32, ['batch', 'limit'] if operator in ('GreedySearch', 'Sampling') else ['batch', 'some', 'limit']), 'sequences_scores': (FLOAT, ['batch', 'some']),
             'scores': (FLOAT, ['steps', 'batch', 'beams', words])}
     graph = helper.make_graph([node], 'search', inputs, [helper.make_tensor_value_info(o, *made[o]) for o in outputs],
                               [numpy_helper.from_array(given[n], n) for n in names if n in constants])
@@ -287,16 +311,16 @@ def draw(seed):
     """A case: its model, what it is given, which of that are constants, what is expected, and whether ONNX Runtime writes all of that."""
     rng = np.random.default_rng(seed)
     some = lambda a, b: int(rng.integers(a, b + 1))
-    kind = seed % 5
-    operator = 'GreedySearch' if kind == 0 else 'BeamSearch' if kind < 4 or some(0, 1) else 'WhisperBeamSearch'
+    kind = seed % 6
+    operator = {0: 'GreedySearch', 5: 'Sampling', 4: ['BeamSearch', 'WhisperBeamSearch'][some(0, 1)]}.get(kind, 'BeamSearch')
     words, batch, length = some(6, 24), some(1, 3), some(1, 5)
-    decoder = Decoder(rng, words, 2 * some(1, 3), some(1, 2), encoded=kind >= 3)
+    decoder = Decoder(rng, words, 2 * some(1, 3), some(1, 2), encoded=kind in (3, 4))
     limit, end = (some(3, 14) if kind == 3 else length + some(1, 12)), some(0, words - 1)
     pad = end if some(0, 2) == 0 else some(0, words - 1)
     ids = rng.integers(0, words, (batch, length)).astype(np.int32)
-    for row in ids if kind < 4 else []:
+    for row in ids if kind != 4 else []:
         row[:some(0, length - 1) if some(0, 2) == 0 else 0] = pad
-    attributes = dict(eos_token_id=end, pad_token_id=pad, model_type=max(kind - 2, 0))
+    attributes = dict(eos_token_id=end, pad_token_id=pad, model_type={3: 1, 4: 2}.get(kind, 0))
     if some(0, 2) == 0:
         attributes['no_repeat_ngram_size'] = some(1, 4)
     given = dict(input_ids=ids, max_length=one(np.int32, limit), min_length=one(np.int32, some(0, limit - 1)),
@@ -315,24 +339,28 @@ def draw(seed):
     elif some(0, 3) == 0:
         given['attention_mask'] = np.array([np.arange(length) >= some(0, length - 1) for _ in range(batch)]).astype(np.int32)
     outputs = ['sequences']
-    if operator == 'GreedySearch':
+    if kind in (0, 5):
         attributes['decoder'] = decoder.graph()
+        if kind == 5:
+            attributes.update(temperature=float(rng.choice([1, 1.3, 2])), top_p=float(rng.choice([0.4, 0.8, 1])), custom=some(0, 1), min_tokens_to_keep=some(0, 3))
+            if some(0, 3):
+                given['seed'] = one(np.int32, some(-9, 100000))
     else:
         beams = some(1, 4)
         given.update(num_beams=one(np.int32, beams), num_return_sequences=one(np.int32, some(1, beams)), length_penalty=one(F, rng.choice([1, 0.5, 2, -1])))
         attributes['early_stopping'] = some(0, 1)
         outputs += ['sequences_scores', 'scores'][:some(0, 2)]
-        if kind >= 3:
+        if kind in (3, 4):
             attributes['encoder'], attributes['decoder'] = decoder.graphs_encoded(kind == 3 and some(0, 1) == 1, kind == 4)
             attributes['decoder_start_token_id'] = some(0, words - 1)
         else:
             attributes['decoder'] = decoder.graph()
-    numbers = [n for n in given if n.startswith(('max', 'min', 'num', 'length', 'rep', 'temp'))]
+    numbers = [n for n in given if n.startswith(('max', 'min', 'num', 'length', 'rep', 'temp', 'seed'))]
     constants = [[], numbers, [n for n in numbers if some(0, 1)]][some(0, 2)]
-    expected = (greedy if operator == 'GreedySearch' else beam)(decoder, attributes, given)[:len(outputs)]
+    expected = (greedy if kind in (0, 5) else beam)(decoder, attributes, given)[:len(outputs)]
     # With an encoder it wants to give more than one word.
-    begun = given.get('decoder_input_ids', ids[:, :1]).shape[1] if kind >= 3 else 0
-    written = limit > begun + 1 and (not decoder.unwritten or (operator != 'GreedySearch' and 'scores' not in outputs))
+    begun = given.get('decoder_input_ids', ids[:, :1]).shape[1] if kind in (3, 4) else 0
+    written = limit > begun + 1 and (not decoder.unwritten or (kind not in (0, 5) and 'scores' not in outputs))
     return model(operator, attributes, given, constants, outputs, words, some(0, 1)), given, constants, dict(zip(outputs, expected)), written
 
 
@@ -387,6 +415,7 @@ def refusals():
     yield case('that past and present share are not supported', graph=decoder.graph(names + [('past_sequence_length', INT32, [1]), ('beam_width', INT32, [1])][:1]))
     yield case('must be declared as [2, rows, heads, positions, size]', graph=decoder.graph(names[:3] + [('past_0', FLOAT, [2, 'r', 'h', 'p', 4])]))
     yield case('must be declared as [rows, positions, words]', graph=decoder.graph(logits=['r', 's', 'w']))
+    yield case('min_tokens_to_keep is 9, expected less than the 8 words', 'Sampling', attributes={'min_tokens_to_keep': 9})
     yield case('num_beams is 0, expected 1 to', 'BeamSearch', num_beams=one(np.int32, 0))
     yield case('num_return_sequences is 3, expected 1 to the number of beams', 'BeamSearch', num_beams=one(np.int32, 2), num_return_sequences=one(np.int32, 3))
     yield case('', 'BeamSearch', constants=(), num_beams=one(np.int32, 2), num_return_sequences=one(np.int32, 3))
@@ -414,7 +443,7 @@ def main():
                 write(os.path.join(folder, 'input_%d.pb' % i), numpy_helper.from_array(given[value.name], value.name))
         return 0
     OURO, work = (os.path.abspath(a) for a in sys.argv[1:3])
-    cases, seed = int(sys.argv[3]) if len(sys.argv) > 3 else 60, int(sys.argv[4]) if len(sys.argv) > 4 else 1
+    cases, seed = int(sys.argv[3]) if len(sys.argv) > 3 else 72, int(sys.argv[4]) if len(sys.argv) > 4 else 1
     passed = failed = 0
     for i in range(seed, seed + cases):
         made, given, constants, expected, _ = draw(i)
