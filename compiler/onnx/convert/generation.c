@@ -198,7 +198,7 @@ static base_status read_prompt_type(const import_node *n, const generation_input
 }
 
 base_status import_generation_read(const import_node *n, const generation_inputs *at, generation *g) {
-    enum { LONGEST = 4096 };
+    enum { LONGEST = 4096, MOST = 1 << 20 }; /* where the node does not say it; what it may say */
     int64_t number;
     float penalty;
     base_status status = read_numbers(n, g);
@@ -216,10 +216,11 @@ base_status import_generation_read(const import_node *n, const generation_inputs
         const int64_t extent = g->prompt->type.shape.dims[1], length = g->encoded   ? 1
                                                                        : extent > 0 ? extent
                                                                                     : 0;
-        if (number <= length || number > INT32_MAX)
-            return base_fail(n->importer->report, BASE_INVALID,
-                             "max_length is %lld, expected more than the %lld words that are there before",
-                             (long long)number, (long long)length);
+        if (number <= length || number > MOST)
+            return base_fail(
+                n->importer->report, BASE_INVALID,
+                "max_length is %lld, expected more than the %lld words that are there before, and at most %d",
+                (long long)number, (long long)length, (int)MOST);
     }
     if (import_generation_known(g->least, &number) && number <= 0) g->least = NULL;
     if (import_generation_known_real(g->penalty, &penalty)) {

@@ -362,7 +362,7 @@ static base_status finish(import_node *n, const decoding *d, ir_value *const *la
     if (!import_beam_finish(n, &d->s, last, &sequences, &scores)) return import_memory(n);
     base_status status = expr_output(n, 0, sequences);
     if (status == BASE_OK) status = expr_output(n, 1, scores);
-    return status == BASE_OK ? expr_output(n, 2, sums) : status;
+    return status == BASE_OK && sums ? expr_output(n, 2, sums) : status;
 }
 
 /* Its body, with one parameter and one result for all that is carried. */
