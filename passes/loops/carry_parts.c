@@ -77,19 +77,20 @@ static bool is_whole(const splitter *s, const ir_value *value) {
     return false;
 }
 
-/* Finds what the value is made of, down to what is carried and to what is put together. */
-static bool find_wholes(splitter *s, ir_value *value) {
+/* Finds what the value is made of, down to what is carried and to what is put together, in so many steps at most. */
+static bool find_wholes(splitter *s, ir_value *value, int steps) {
     if (is_whole(s, value)) return true;
-    if (!value || s->whole_count == MOST_VALUES || rank_of(value) != rank_of(s->wholes[0].value))
+    if (!value || steps == 0 || s->whole_count == MOST_VALUES ||
+        rank_of(value) != rank_of(s->wholes[0].value))
         return false;
     const ir_node *concat = made_by(s, value, OP_CONCAT), *gather = made_by(s, value, OP_GATHER);
     if (concat && axis_of(concat, value) > 0) {
         for (uint32_t i = 0; i < concat->input_count; i++)
-            if (!find_wholes(s, ir_input(concat, i))) return false;
+            if (!find_wholes(s, ir_input(concat, i), steps - 1)) return false;
     } else if (gather) {
         const ir_value *indices = ir_input(gather, 1);
         if (axis_of(gather, ir_input(gather, 0)) < 1 || rank_of(indices) != 1 ||
-            !find_wholes(s, ir_input(gather, 0)))
+            !find_wholes(s, ir_input(gather, 0), steps - 1))
             return false;
     } else if (!concat || !is_put_together(s, concat)) return false;
     if (s->whole_count == MOST_VALUES) return false;
@@ -154,7 +155,7 @@ static bool read(splitter *s, uint32_t index) {
     s->count = count;
     s->whole_count = 1;
     s->wholes[0] = (whole){.value = c.parameter};
-    if (!find_wholes(s, c.replacement)) return false;
+    if (!find_wholes(s, c.replacement, MOST_VALUES)) return false;
     for (uint32_t i = 0; i < s->whole_count; i++)
         if (!has_readers_of_parts(s, s->wholes[i].value)) return false;
     return true;

@@ -7,6 +7,7 @@
 #include "passes/memory/memory.h"
 #include "passes/passes.h"
 #include "tests/support/support.h"
+#include "tests/support/writer.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -173,6 +174,34 @@ static void each_pass_gives_what_its_case_says(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) run_case(&cases[i]);
 }
 
+/* A cache to which a body appends 200,000 times before it hands it on is left as it is. */
+static void long_chains_are_not_taken_apart(void **state) {
+    (void)state;
+    enum { LENGTH = 200000, EACH = 64 };
+    char *text = malloc((size_t)LENGTH * EACH + 2048);
+    assert_non_null(text);
+    support_writer to = support_writer_on(text, (size_t)LENGTH * EACH + 2048);
+    support_write(&to, "module \"m\" { constant %%n: int64[] = {3} constant %%zero: int64[] = {0}\n"
+                       " graph main(%%x: float32[2,?], %%y: float32[2,1], %%s: float32[?]) {\n"
+                       " _, %%r: float32[?] = Loop(%%n, _, %%x, %%s) {\n"
+                       "  graph body(%%i: int64[], %%k: bool[], %%c0: float32[2,?], %%t: float32[?]) {\n"
+                       "   %%u: float32[?] = Gather(%%c0, %%zero) {axis = 0}\n");
+    for (int i = 0; i < LENGTH; i++)
+        support_write(&to, "%%c%d: float32[2,?] = Concat(%%c%d, %%y) {axis = 1}\n", i + 1, i);
+    support_write(&to, "yield %%k, %%c%d, %%u } } yield %%r } }", LENGTH);
+    ir_module *module = support_module(text, false);
+    free(text);
+    base_arena scratch;
+    base_report report = {0};
+    base_arena_init(&scratch, NULL);
+    pass_context context = {.module = module, .scratch = &scratch, .report = &report};
+    const uint32_t inputs = module->main->first->input_count;
+    assert_int_equal(pass_carry_parts(&context), BASE_OK);
+    assert_int_equal(module->main->first->input_count, inputs);
+    base_arena_free(&scratch);
+    ir_module_free(module);
+}
+
 /* The loop takes row %j of %x (six rows, or n) in each iteration; the slice of one step becomes a Gather, or stays. */
 static bool is_gathered(const char *rows, const char *loop, const char *begin, const char *body,
                         const char *next) {
@@ -258,6 +287,7 @@ static void slice_iterations(void **state) {
 int main(int count, char **arguments) {
     support_arguments(count, arguments);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_chains_are_not_taken_apart),
         cmocka_unit_test(each_pass_gives_what_its_case_says),
         cmocka_unit_test(slice_iterations),
     };
