@@ -30,6 +30,7 @@ enum {
     MANY_CHANNELS = 128,
     LARGE_WINDOW = 10,
     MOST_ELEMENTS = 256,    /* of a window */
+    FARTHEST = 1 << 20,     /* that points lie apart in the result, or beside it */
     NEAR_BYTES = 256 << 10, /* of products, before they are added */
     NEAR_WEIGHTS = 1 << 20, /* bytes; more are read again for each part */
     LEAST_POINTS = 128,     /* of a part, then */
@@ -51,6 +52,10 @@ typedef struct transposed {
     int64_t part; /* outputs of a part, along it */
     int64_t seen; /* rows of the image, or points, that a part sees at most */
 } transposed;
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
 
 static int64_t most(int64_t a, int64_t b) {
     return a > b ? a : b;
@@ -81,8 +86,9 @@ static bool read_kind(const op_call *call, op_layout from, transposed *t) {
         t->stride[i] = at < 0 ? 1 : window.stride[at];
         t->dilation[i] = at < 0 ? 1 : window.dilation[at];
         t->before[i] = at < 0 ? 0 : window.before[at];
-        if (t->kernel[i] < 1 || t->kernel[i] > MOST_ELEMENTS || t->stride[i] < 1 || t->dilation[i] < 1 ||
-            t->dilation[i] > MOST_ELEMENTS)
+        if (t->kernel[i] < 1 || t->kernel[i] > MOST_ELEMENTS || t->stride[i] < 1 || t->stride[i] > FARTHEST ||
+            t->dilation[i] < 1 || t->dilation[i] > MOST_ELEMENTS || t->before[i] < -FARTHEST ||
+            t->before[i] > FARTHEST)
             return false;
     }
     const int64_t elements = t->kernel[0] * t->kernel[1];
@@ -102,7 +108,8 @@ static bool is_wanted(const transposed *t, bool signal) {
     const bool strided = t->stride[0] > 1 || t->stride[1] > 1,
                apart = t->dilation[0] > 1 || t->dilation[1] > 1,
                disjoint = t->kernel[0] <= t->stride[0] && t->kernel[1] <= t->stride[1];
-    if (t->input[0] >= 0 && t->input[1] >= 0 && t->input[0] * t->input[1] < FEWEST_POINTS) return false;
+    const bool small = t->input[0] >= 0 && t->input[1] >= 0 && most(t->input[0], t->input[1]) < FEWEST_POINTS;
+    if (small && t->input[0] * t->input[1] < FEWEST_POINTS) return false;
     if (t->few) return signal && strided && t->channels >= SOME_CHANNELS;
     if (t->blocks * LANES * 4 > t->filters * 5 || !(strided || apart)) return false;
     return signal || apart || t->channels >= MANY_CHANNELS || (disjoint && t->channels >= SOME_CHANNELS) ||
@@ -178,10 +185,6 @@ static base_status unpack(const op_call *call, const rt_environment *environment
 
 #if RT_X86_KERNELS
 #define AVX512 __attribute__((target("avx512f")))
-
-static int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 /* Products of some rows of an image, or of some points of a signal: [block of 16][row][point][16]. */
 typedef struct products {
@@ -465,7 +468,7 @@ static bool find_parts(transposed *t, size_t *bytes) {
         t->seen = most(t->input[a], 1);
         t->part = most(t->output[a], 1);
     } else {
-        t->part = (t->seen - overlap) * stride;
+        t->part = least((t->seen - overlap) * stride, most(t->output[a], 1));
     }
     return base_size_multiply(row, (size_t)t->seen, bytes);
 }

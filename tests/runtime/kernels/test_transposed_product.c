@@ -153,11 +153,28 @@ static void test_left_to_others(void **state) {
     }
 }
 
+/* A stride that no second row follows may be of any size. */
+static void test_far_strides(void **state) {
+    (void)state;
+    application app;
+    uint64_t seed = 1;
+    const rt_environment environment = {.threads = 1};
+    rt_preference wish = {.inputs = {OP_LAYOUT_NC16}};
+    application_init(&app, OP_CONV_TRANSPOSE);
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 128, 1, 100));
+    application_random(&app, OP_FLOAT, 4, DIMS(128, 16, 2, 4), &seed);
+    application_integers(&app, "strides", 2, DIMS(INT32_MAX, 2));
+    assert_int_equal(application_infer(&app), BASE_OK);
+    assert_false(kernel()->prefer(&app.call, &environment, &wish));
+    application_free(&app);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_the_row_major_kernel),
         cmocka_unit_test(test_nan_stays),
         cmocka_unit_test(test_left_to_others),
+        cmocka_unit_test(test_far_strides),
     };
     return cmocka_run_group_tests_name("transposed_product", tests, NULL, NULL);
 }
