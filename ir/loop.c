@@ -122,6 +122,20 @@ bool ir_loop_grows(const ir_loop *loop, uint32_t index, ir_loop_growth *growth) 
     return true;
 }
 
+int64_t ir_loop_grown_extent(const ir_loop *loop, uint32_t index, const ir_loop_growth *growth,
+                             int64_t trips) {
+    const int64_t from = ir_loop_carry(loop, index).initial->type.shape.dims[growth->axis];
+    int64_t appended = 0;
+    if (trips < 0 || from < 0) return OP_DIM_UNKNOWN;
+    for (uint32_t i = 1; i < growth->concat->input_count; i++) {
+        const int64_t part = ir_input(growth->concat, i)->type.shape.dims[growth->axis];
+        if (part < 0 || part > INT32_MAX) return OP_DIM_UNKNOWN;
+        appended += part;
+    }
+    if (appended > INT32_MAX || trips > INT32_MAX || from > INT64_MAX / 2) return OP_DIM_UNKNOWN;
+    return from + trips * appended;
+}
+
 /* ---- how often it runs --------------------------------------------------------------------------------- */
 
 static bool is_true(const ir_value *value) {

@@ -92,6 +92,9 @@ bool ir_loop_declare(ir_module *module, ir_node *node, uint32_t count, const op_
 bool ir_loop_is_static(const ir_loop *loop, uint32_t index);
 /* Carried value `index` is only appended to. *growth may be NULL. */
 bool ir_loop_grows(const ir_loop *loop, uint32_t index, ir_loop_growth *growth);
+/* The extent of such a value, along the axis of its growth, after so many iterations; OP_DIM_UNKNOWN where that is not known. */
+int64_t ir_loop_grown_extent(const ir_loop *loop, uint32_t index, const ir_loop_growth *growth,
+                             int64_t trips);
 
 /* Nothing but the trip count, or the end of what is scanned, ends the loop. */
 bool ir_loop_is_counted(const ir_loop *loop);

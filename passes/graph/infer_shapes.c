@@ -118,16 +118,8 @@ static bool insert_axis(op_shape *shape, int32_t axis, int64_t extent) {
 static void grow_type(const ir_loop *loop, uint32_t index, int64_t trips, op_type *type) {
     ir_loop_growth growth;
     if (trips < 0 || !ir_loop_grows(loop, index, &growth)) return;
-    const int64_t from = ir_loop_carry(loop, index).initial->type.shape.dims[growth.axis];
-    int64_t appended = 0;
-    if (from < 0) return;
-    for (uint32_t i = 1; i < growth.concat->input_count; i++) {
-        const int64_t part = ir_input(growth.concat, i)->type.shape.dims[growth.axis];
-        if (part < 0 || part > INT32_MAX) return;
-        appended += part;
-    }
-    if (appended > INT32_MAX || trips > INT32_MAX || from > INT64_MAX / 2) return;
-    type->shape.dims[growth.axis] = from + trips * appended;
+    const int64_t extent = ir_loop_grown_extent(loop, index, &growth, trips);
+    if (extent >= 0) type->shape.dims[growth.axis] = extent;
 }
 
 /* Axes of what is scanned or stacked are counted from the first, where it is known how many there are. */

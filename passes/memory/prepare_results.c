@@ -68,21 +68,12 @@ static bool give_outputs(ir_node *node) {
     for (uint32_t i = 0; i < loop.carried; i++) {
         ir_loop_growth growth;
         const ir_loop_carried c = ir_loop_carry(&loop, i);
-        const int64_t trips = ir_loop_trips(&loop);
         size_t bytes;
         if (c.output || !ir_loop_grows(&loop, i, &growth) || !growth.after ||
             !op_type_bytes(&c.initial->type, &bytes))
             continue;
         op_type type = c.initial->type;
-        int64_t *extent = &type.shape.dims[growth.axis];
-        for (uint32_t k = 1; k < growth.concat->input_count; k++) {
-            int64_t part = ir_input(growth.concat, k)->type.shape.dims[growth.axis];
-            if (trips < 0 || part < 0 || !base_int64_multiply(part, trips, &part) ||
-                !base_int64_add(*extent, part, extent)) {
-                *extent = OP_DIM_UNKNOWN;
-                break;
-            }
-        }
+        type.shape.dims[growth.axis] = ir_loop_grown_extent(&loop, i, &growth, ir_loop_trips(&loop));
         if (!ir_node_give_output(node, i, c.parameter->name, &type)) return false;
     }
     return true;

@@ -45,8 +45,17 @@ ir_value *expr_reduce(const import_node *n, op_code code, ir_value *x, size_t co
     return expr_with_integer(n, code, "keepdims", keep, count ? 2 : 1, inputs);
 }
 
+ir_value *expr_vector(const import_node *n, int64_t value) {
+    return import_constant_integers(n, 1, &value);
+}
+
+ir_value *expr_slice(const import_node *n, ir_value *x, int64_t axis, ir_value *start, ir_value *end) {
+    ir_value *inputs[] = {x, start, end, expr_vector(n, axis)};
+    return x && start && end && inputs[3] ? import_make(n, OP_SLICE, NONE, 4, inputs) : NULL;
+}
+
 ir_value *expr_axis(const import_node *n, op_code code, ir_value *x, int64_t axis) {
-    return expr_binary(n, code, x, import_constant_integers(n, 1, &axis));
+    return expr_binary(n, code, x, expr_vector(n, axis));
 }
 
 ir_value *expr_transpose(const import_node *n, ir_value *x, size_t rank, const int64_t *order) {

@@ -20,6 +20,10 @@ ir_value *expr_cast(const import_node *n, ir_value *x, op_dtype dtype);
 /* A reduction over these axes; over all where there are none. */
 ir_value *expr_reduce(const import_node *n, op_code code, ir_value *x, size_t count, const int64_t *axes,
                       bool keep);
+/* A vector of one int64. */
+ir_value *expr_vector(const import_node *n, int64_t value);
+/* `x` from `start` to `end` along an axis; both are vectors. */
+ir_value *expr_slice(const import_node *n, ir_value *x, int64_t axis, ir_value *start, ir_value *end);
 /* Squeeze or Unsqueeze (`code`) of one axis. */
 ir_value *expr_axis(const import_node *n, op_code code, ir_value *x, int64_t axis);
 ir_value *expr_transpose(const import_node *n, ir_value *x, size_t rank, const int64_t *order);

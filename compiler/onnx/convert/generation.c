@@ -24,17 +24,8 @@ enum {
 
 /* ---- small expressions ----------------------------------------------------------------------------------------- */
 
-ir_value *expr_vector(const import_node *n, int64_t value) {
-    return import_constant_integers(n, 1, &value);
-}
-
 ir_value *expr_join(const import_node *n, int64_t axis, uint32_t count, ir_value *const *parts) {
     return count == 1 ? parts[0] : expr_with_integer(n, OP_CONCAT, "axis", axis, count, parts);
-}
-
-ir_value *expr_slice(const import_node *n, ir_value *x, int64_t axis, ir_value *start, ir_value *end) {
-    ir_value *inputs[] = {x, start, end, expr_vector(n, axis)};
-    return x && start && end && inputs[3] ? import_make(n, OP_SLICE, NONE, 4, inputs) : NULL;
 }
 
 ir_value *expr_gather(const import_node *n, ir_value *x, int64_t axis, ir_value *indices) {

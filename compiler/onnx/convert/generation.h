@@ -46,10 +46,7 @@ base_status import_generation_real(const import_node *n, uint32_t index, const c
                                    ir_value **value);
 
 /* ---- small expressions ---- */
-ir_value *expr_vector(const import_node *n, int64_t value);
 ir_value *expr_join(const import_node *n, int64_t axis, uint32_t count, ir_value *const *parts);
-/* `x` from `start` to `end` along an axis; both are vectors. */
-ir_value *expr_slice(const import_node *n, ir_value *x, int64_t axis, ir_value *start, ir_value *end);
 ir_value *expr_gather(const import_node *n, ir_value *x, int64_t axis, ir_value *indices);
 /* A number of this dtype, in the shape that these vectors of one are. */
 ir_value *expr_fill(const import_node *n, op_dtype dtype, double value, uint32_t count,

@@ -165,11 +165,8 @@ base_status import_convert_ms_is_all_finite(import_node *n) {
 
 /* Columns [from, to) of a matrix; `to` may be NULL: to its end. Numbers below 0 count from the end. */
 static ir_value *columns(const import_node *n, ir_value *x, int64_t from, ir_value *to) {
-    static const int64_t axis = 1, end = INT64_MAX;
-    ir_value *inputs[] = {x, import_constant_integers(n, 1, &from),
-                          to ? to : import_constant_integers(n, 1, &end),
-                          import_constant_integers(n, 1, &axis)};
-    return x && inputs[1] && inputs[2] && inputs[3] ? import_make(n, OP_SLICE, NONE, 4, inputs) : NULL;
+    ir_value *start = expr_vector(n, from);
+    return expr_slice(n, x, 1, start, to ? to : expr_vector(n, INT64_MAX));
 }
 
 /* Scores of what would end a sequence of `size` tokens that was there before become -inf. */

@@ -98,10 +98,6 @@ static ir_value *through_expert(const import_node *n, const mixture *m, const pr
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-static ir_value *vector_of(const import_node *n, int64_t value) {
-    return import_constant_integers(n, 1, &value);
-}
-
 /* Sizes as vectors of one element: passes find them where the number of rows is known. */
 typedef struct block_sizes {
     ir_value *rows, *block, *blocks;
@@ -110,12 +106,13 @@ typedef struct block_sizes {
 /* A block has as many rows as an expert has on average, within bounds. False when memory runs out. */
 static bool size_blocks(const import_node *n, const mixture *m, block_sizes *s) {
     enum { LEAST = 4, MOST = 32 };
-    s->rows = expr_binary(n, OP_GATHER, expr_unary(n, OP_SHAPE, m->x), vector_of(n, 0));
-    ir_value *each = expr_binary(n, OP_MUL, s->rows, vector_of(n, m->chosen));
-    each = expr_binary(n, OP_MAX, expr_binary(n, OP_DIV, each, vector_of(n, m->experts)), vector_of(n, LEAST));
-    each = expr_binary(n, OP_MIN, expr_binary(n, OP_MIN, each, vector_of(n, MOST)), s->rows);
-    s->block = expr_binary(n, OP_MAX, each, vector_of(n, 1));
-    ir_value *more = expr_binary(n, OP_SUB, s->block, vector_of(n, 1));
+    s->rows = expr_binary(n, OP_GATHER, expr_unary(n, OP_SHAPE, m->x), expr_vector(n, 0));
+    ir_value *each = expr_binary(n, OP_MUL, s->rows, expr_vector(n, m->chosen));
+    each = expr_binary(n, OP_MAX, expr_binary(n, OP_DIV, each, expr_vector(n, m->experts)),
+                       expr_vector(n, LEAST));
+    each = expr_binary(n, OP_MIN, expr_binary(n, OP_MIN, each, expr_vector(n, MOST)), s->rows);
+    s->block = expr_binary(n, OP_MAX, each, expr_vector(n, 1));
+    ir_value *more = expr_binary(n, OP_SUB, s->block, expr_vector(n, 1));
     s->blocks = expr_binary(n, OP_DIV, expr_binary(n, OP_ADD, s->rows, more), s->block);
     return s->blocks != NULL;
 }
@@ -134,7 +131,7 @@ static ir_value *joined(const import_node *n, uint32_t count, ir_value **parts) 
 
 /* The vector, filled up with zeros to whole blocks, and cut into these: [blocks, block], or [blocks, block, 1]. */
 static ir_value *cut(const import_node *n, const block_sizes *s, ir_value *x, bool wide) {
-    ir_value *shape[] = {s->blocks, s->block, vector_of(n, 1)};
+    ir_value *shape[] = {s->blocks, s->block, expr_vector(n, 1)};
     ir_value *missing = expr_binary(n, OP_SUB, expr_binary(n, OP_MUL, s->blocks, s->block), s->rows);
     ir_value *both[] = {x, x && missing ? expr_binary(n, OP_EXPAND, expr_number(n, x, 0), missing) : NULL};
     return expr_binary(n, OP_RESHAPE, joined(n, 2, both), joined(n, wide ? 3 : 2, shape));

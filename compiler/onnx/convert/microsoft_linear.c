@@ -207,10 +207,8 @@ base_status import_convert_ms_engram_gate(import_node *n) {
 
 /* x[:, first : end] */
 static ir_value *columns(const import_node *n, ir_value *x, int64_t first, int64_t end) {
-    const int64_t one = 1;
-    ir_value *inputs[] = {x, import_constant_integers(n, 1, &first), import_constant_integers(n, 1, &end),
-                          import_constant_integers(n, 1, &one)};
-    return x && inputs[1] && inputs[2] && inputs[3] ? import_make(n, OP_SLICE, NONE, 4, inputs) : NULL;
+    ir_value *start = expr_vector(n, first);
+    return expr_slice(n, x, 1, start, expr_vector(n, end));
 }
 
 /* Numbers of the last 2, 3, ... tokens at each place: multiples of these, combined bit by bit, modulo the size of each head's table. */

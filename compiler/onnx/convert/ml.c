@@ -90,7 +90,6 @@ static base_status convert_array_feature_extractor(import_node *n) {
 
 /* The first `width` columns, with columns of zeros where there are fewer. How many there are may be open. */
 static ir_value *columns(const import_node *n, ir_value *x, int64_t width) {
-    static const int64_t zero = 0, one = 1;
     const int64_t have = import_rank_of(x) == 2 ? x->type.shape.dims[1] : width;
     if (have == width) return x;
     if (have < width)
@@ -98,9 +97,8 @@ static ir_value *columns(const import_node *n, ir_value *x, int64_t width) {
             n, OP_PAD, x,
             import_constant_integers(n, 4, (int64_t[]){0, 0, 0, have < 0 ? width : width - have}));
     if (have >= 0 && have < width) return x;
-    ir_value *inputs[] = {x, import_constant_integers(n, 1, &zero), import_constant_integers(n, 1, &width),
-                          import_constant_integers(n, 1, &one)};
-    return x && inputs[1] && inputs[2] && inputs[3] ? import_make(n, OP_SLICE, NONE, 4, inputs) : NULL;
+    ir_value *start = expr_vector(n, 0);
+    return expr_slice(n, x, 1, start, expr_vector(n, width));
 }
 
 static base_status convert_feature_vectorizer(import_node *n) {
