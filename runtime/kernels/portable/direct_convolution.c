@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* direct_convolution.c: Conv in float on images whose channels lie side by side, in blocks of 16 or innermost, with windows of up to 128
  * elements. The image may also be row-major, of a few channels; a window of one row may then have up to 8,192 elements. Channels of the result lie
- * side by side; of signals it is row-major where nobody wants that.
+ * side by side; of signals it is row-major where nobody wants that, and made so (direct_rows.c) or turned.
  *
  * Lanes are filters. A tile is some panels of 16 filters at some points, whose sums stay in registers while all channels of all elements of the
  * window pass by (direct_tiles.c); results are finished before they are written. Nothing is made for a shape when a session begins but a table
@@ -18,6 +18,7 @@
  */
 #include "runtime/kernels/portable/direct_convolution.h"
 #include "runtime/kernels/portable/cost.h"
+#include "runtime/kernels/portable/direct_rows.h"
 #include <math.h>
 #include <string.h>
 
@@ -188,9 +189,12 @@ static int64_t margined_width(const rt_direct *s) {
 }
 
 /* Bytes of a copy whose rows have zeros at their ends; 0: none is made. Each result that sees beside a signal would be a tile, which reads all
- * weights for itself. */
-static size_t copied_bytes(const rt_direct *s) {
-    size_t floats = sizeof(float);
+ * weights for itself. `as_rows`: results are made as rows, and the copy is as direct_rows.c wants it. */
+static size_t copied_bytes(const rt_direct *s, bool *as_rows) {
+    size_t floats = sizeof(float), turned;
+    int64_t length;
+    *as_rows = rt_direct_makes_rows(s) && rt_direct_rows_copy(s, &length, &turned);
+    if (*as_rows) return turned;
     if (!rt_direct_reads_maps(s) || !rt_direct_is_one_row(s) || s->images < 1 || s->window.output[2] < 1)
         return 0;
     for (int d = 0; d < DIMENSIONS; d++)
@@ -216,7 +220,7 @@ static bool estimate(const op_call *call, const rt_environment *environment, siz
         !rt_direct_convolution_estimate(call, environment, scratch_limit, cost))
         return false;
     cost->packed_bytes = shape.packed_bytes;
-    cost->scratch_bytes = copied_bytes(&shape);
+    cost->scratch_bytes = copied_bytes(&shape, &shape.rows);
     return true;
 }
 
@@ -310,7 +314,11 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
                          .finite = rt_direct_are_finite(shape, weights)};
     if (shape->images * rt_direct_product(shape->window.output) == 0) return BASE_OK;
     /* Zeros at the ends count for nothing if all weights are finite. */
-    if (shape->copy_bytes && job.finite) {
+    if (shape->rows && job.finite) {
+        rt_direct_run_rows(&job, shape->margined->places, copy, prepared->threads);
+        return BASE_OK;
+    }
+    if (shape->copy_bytes && !shape->rows && job.finite) {
         copy_rows(shape, inputs[0].data, copy);
         job.shape = shape->margined;
         job.x = copy;
@@ -401,9 +409,10 @@ static void fill_places(rt_direct *s, int64_t *places) {
 static void settle(rt_direct *s, rt_prepared *prepared) {
     rt_direct *margined = (rt_direct *)(uintptr_t)s->margined;
     fill_places(s, (int64_t *)(uintptr_t)s->places);
-    s->copy_bytes = margined ? copied_bytes(s) : 0;
+    s->copy_bytes = margined ? copied_bytes(s, &s->rows) : 0;
     prepared->scratch_bytes = s->copy_bytes + (s->computed ? s->packed_bytes : 0);
-    if (s->copy_bytes == 0) return;
+    if (s->rows) rt_direct_rows_places(s, (int64_t *)(uintptr_t)margined->places);
+    if (s->copy_bytes == 0 || s->rows) return;
     const int64_t *places = margined->places;
     *margined = *s;
     margined->window.before[2] = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* direct_convolution.h: what direct_convolution.c, which knows operators, direct_weights.c, which packs weights, and direct_points.c, which
- * runs, share. */
+/* direct_convolution.h: what direct_convolution.c, which knows operators, direct_weights.c, which packs weights, and direct_points.c and
+ * direct_rows.c, which run, share. */
 #ifndef OURO_DIRECT_CONVOLUTION_H
 #define OURO_DIRECT_CONVOLUTION_H
 
@@ -28,7 +28,8 @@ typedef struct rt_direct {
     int64_t y_image_step, y_group_step, y_pixel,
         y_panel;                                 /* the same of the result; from 16 filters to the next */
     bool spots;                                  /* a tile may end one row and begin the next */
-    /* The same convolution of a copy in scratch, each row of which has zeros at its ends; NULL: none is made. */
+    bool rows;                                   /* lanes are points (direct_rows.h) */
+    /* The same convolution of a copy in scratch, each row of which has zeros at its ends; NULL: none is made. Of rows: its places alone. */
     const struct rt_direct *margined;
     size_t copy_bytes; /* of all images; 0: none */
     const int64_t

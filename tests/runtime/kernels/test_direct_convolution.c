@@ -282,6 +282,54 @@ static void test_row_major_results(void **state) {
     if (application_machine_is_wide()) assert_true(signals > 50);
 }
 
+/* Long signals, whose results are made as rows: the bits are those of results in blocks, whatever the threads, and with weights that the run
+ * packs. An infinite weight that sees beside the signal counts for nothing there; a NaN is seen by the windows that lie over it. */
+static void test_rows_of_long_signals(void **state) {
+    (void)state;
+    static const form plain = {OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_ROW_MAJOR};
+    static const struct {
+        int64_t images, channels, filters, width, window, stride, dilation, before, after;
+        const char *activation;
+    } cases[] = {
+        {1, 1, 64, 1600, 10, 5, 1, 0, 0, ""},      {2, 1, 17, 900, 16, 7, 1, 3, 200, "Swish"},
+        {1, 4, 40, 300, 3, 1, 2, 2, 2, "Relu"},    {3, 2, 8, 150, 1, 1, 1, 0, 0, "HardSwish"},
+        {1, 3, 25, 1000, 3, 8, 5, 9, 30, "Clip"},  {2, 2, 30, 40, 5, 1, 1, 300, 7, "Tanh"},
+        {1, 1, 9, 200000, 4, 3, 1, 1, 1, ""},      {1, 1, 100, 30, 7, 1, 1, 0, 170, "Sigmoid"},
+        {1, 1, 12, 400, 2, 3, 1, 0, 0, ""},        {1, 1, 24, 257, 64, 1, 2, 60, 63, "LeakyRelu"},
+        {1, 1, 16, 100, 3, 64, 1, 9000, 9000, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && application_machine_is_wide(); i++) {
+        uint64_t seed = i + 1;
+        application app;
+        application_init(&app, OP_CONV);
+        float *x = application_random(&app, OP_FLOAT, 3,
+                                      DIMS(cases[i].images, cases[i].channels, cases[i].width), &seed);
+        float *w = application_random(&app, OP_FLOAT, 3,
+                                      DIMS(cases[i].filters, cases[i].channels, cases[i].window), &seed);
+        if (i % 3) application_random(&app, OP_FLOAT, 1, DIMS(cases[i].filters), &seed);
+        application_integers(&app, "strides", 1, DIMS(cases[i].stride));
+        application_integers(&app, "dilations", 1, DIMS(cases[i].dilation));
+        application_integers(&app, "pads", 2, DIMS(cases[i].before, cases[i].after));
+        if (cases[i].activation[0]) application_text(&app, "ouro.activation", cases[i].activation);
+        application_real(&app, "ouro.alpha", cases[i].activation[0] == 'S' ? 1.5f : -0.25f);
+        application_real(&app, "ouro.beta", 0.75f);
+        for (int special = 0; special < 3; special++) {
+            if (special == 1) x[cases[i].width / 2] = NAN;
+            if (special == 2) w[0] = INFINITY;
+            assert_int_equal(application_infer(&app), BASE_OK);
+            const op_tensor want = run_packed(&app, &forms[2], 1, false);
+            for (int threads = 1; threads <= 3; threads++) {
+                const op_tensor got = run_packed(&app, &plain, threads, false);
+                if (memcmp(got.data, want.data, got.bytes) != 0)
+                    fail_msg("case %zu: rows made on %d threads have other bits", i, threads);
+            }
+            const op_tensor computed = application_packed(&app, kernel(), plain.from, plain.to, 0, 2, false);
+            assert_memory_equal(computed.data, want.data, want.bytes);
+        }
+        application_free(&app);
+    }
+}
+
 /* Windows of a row that are long: of maps alone; where many results see beside the signal, it is copied with zeros at its ends, and not if
  * weights are not finite. */
 static void test_long_windows(void **state) {
@@ -432,6 +480,7 @@ int main(void) {
         cmocka_unit_test(test_rows_do_not_depend_on_others),
         cmocka_unit_test(test_infinities),
         cmocka_unit_test(test_row_major_results),
+        cmocka_unit_test(test_rows_of_long_signals),
         cmocka_unit_test(test_long_windows),
         cmocka_unit_test(test_adapts),
         cmocka_unit_test(test_prefers),
