@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* direct_rows.c: see direct_rows.h.
  *
- * A tile is 8 filters at 48 points that follow one another, whose sums stay in registers. Each element of the window is read for 16 points at a
- * time and multiplied with the 8 weights that belong to it, which lie side by side in the panels of direct_weights.c.
- *
  * The windows of neighbouring points see elements a stride apart. So that these follow one another, the signal is turned round first: a row of
  * the copy holds the elements 0, s, 2s, ..., the next one 1, s + 1, 2s + 1, ... for a stride of s. That is a matrix of s columns that is turned,
  * and takes as long as to make one or two filters.
@@ -12,22 +9,19 @@
  * whose lanes are filters. Zeros at the ends add nothing to a sum, which never is a negative zero.
  */
 #include "runtime/kernels/portable/direct_rows.h"
-#include "runtime/kernels/base/x86.h"
-#include "runtime/kernels/portable/lanes.h"
+#include "runtime/kernels/portable/row_tiles.h"
 #include "runtime/kernels/portable/turn.h"
 #include <math.h>
-#include <string.h>
 
 enum {
     LANES = RT_DIRECT_LANES,
     LINE = RT_DIRECT_DIMENSIONS - 1, /* the dimension of a signal */
-    FILTERS = 8,                     /* of a tile */
-    VECTORS = 3,                     /* the same */
-    TILE = VECTORS * LANES,          /* points of a tile */
-    LEAST_POINTS = 128,              /* fewer are turned as fast */
-    MOST_ELEMENTS = 64,              /* with more there is little to turn beside what is multiplied */
-    NEAR_TILES = 10,                 /* whose results an activation finds in the nearest cache */
-    NEAR_FLOATS = 1 << 16,           /* of the signals that are read for all filters, in the second cache */
+    FILTERS = RT_ROW_TILE_FILTERS,
+    TILE = RT_ROW_TILE_POINTS,
+    LEAST_POINTS = 128,    /* fewer are turned as fast */
+    MOST_ELEMENTS = 64,    /* with more there is little to turn beside what is multiplied */
+    NEAR_TILES = 10,       /* whose results an activation finds in the nearest cache */
+    NEAR_FLOATS = 1 << 16, /* of the signals that are read for all filters, in the second cache */
 };
 
 static int64_t least(int64_t a, int64_t b) {
@@ -106,89 +100,6 @@ static void copy_channel(const rt_direct *s, const float *x, int64_t first, int6
     }
 }
 
-/* ---- tiles --------------------------------------------------------------------------------------------- */
-
-/* Some filters at points that follow one another. */
-typedef struct strip {
-    const float *x;        /* what the first point sees with the element whose place is 0 */
-    const int64_t *places; /* of the window's elements */
-    const float *weights;  /* 8 for each element, 16 apart */
-    const float *bias;     /* of the filters; NULL: zeros */
-    float *y;              /* the first filter's first point */
-    int64_t y_row;         /* floats from a filter to the next */
-    int64_t filters;       /* that there are, up to 8 */
-    int64_t points, taps;
-    bool limited, gated; /* as rt_direct_shape has it */
-    float low, high;
-} strip;
-
-#if RT_X86_KERNELS
-#define AVX512 __attribute__((target("avx512f")))
-#define INLINE static inline __attribute__((always_inline))
-
-/* Limits as direct_tiles.c has them: a number that is none stays one. */
-AVX512 INLINE void finish(bool gated, float low, float high, int vectors, __m512 (*sums)[VECTORS]) {
-    _Pragma("GCC unroll 8") for (int f = 0; f < FILTERS; f++) {
-        _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++) {
-            __m512 *sum = &sums[f][v];
-            if (gated) {
-                const __m512 part = _mm512_fmadd_ps(*sum, _mm512_set1_ps(1.0f / 6), _mm512_set1_ps(0.5f));
-                *sum = _mm512_mul_ps(
-                    *sum, _mm512_min_ps(_mm512_set1_ps(1), _mm512_max_ps(_mm512_setzero_ps(), part)));
-            } else {
-                *sum = _mm512_min_ps(_mm512_set1_ps(high), _mm512_max_ps(_mm512_set1_ps(low), *sum));
-            }
-        }
-    }
-}
-
-/* One tile from point number `at` on, of so many vectors of points, the last of which has these lanes. What it reads of the strip is handed
- * over as a copy, which stores do not change. */
-AVX512 INLINE void make_tile(strip of, const float bias[FILTERS], int64_t at, int vectors, __mmask16 last) {
-    __m512 sums[FILTERS][VECTORS], seen[VECTORS];
-    const float *x = of.x + at, *weights = of.weights;
-    float *to = of.y + at;
-    const int64_t *const end = of.places + of.taps;
-    _Pragma("GCC unroll 8") for (int f = 0; f < FILTERS; f++)
-        _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++) sums[f][v] = _mm512_set1_ps(bias[f]);
-    for (const int64_t *place = of.places; place < end; place++, weights += LANES) {
-        const float *from = x + *place;
-        _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++) seen[v] =
-            v + 1 < vectors ? _mm512_loadu_ps(from + v * LANES)
-                            : _mm512_maskz_loadu_ps(last, from + v * LANES);
-        _Pragma("GCC unroll 8") for (int f = 0; f < FILTERS; f++) {
-            const __m512 weight = _mm512_set1_ps(weights[f]);
-            _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++) sums[f][v] =
-                _mm512_fmadd_ps(seen[v], weight, sums[f][v]);
-        }
-    }
-    if (of.limited) finish(of.gated, of.low, of.high, vectors, sums);
-    _Pragma("GCC unroll 8") for (int f = 0; f < FILTERS; f++, to += of.y_row) {
-        if (f >= of.filters) break;
-        _Pragma("GCC unroll 3") for (int v = 0; v < vectors; v++) {
-            if (v + 1 < vectors) _mm512_storeu_ps(to + v * LANES, sums[f][v]);
-            else _mm512_mask_storeu_ps(to + v * LANES, last, sums[f][v]);
-        }
-    }
-}
-
-AVX512 static void make_strip(const strip *part) {
-    const strip of = *part;
-    float bias[FILTERS] = {0};
-    for (int64_t f = 0; f < of.filters && of.bias; f++) bias[f] += of.bias[f];
-    int64_t at = 0;
-    for (; at + TILE <= of.points; at += TILE) make_tile(of, bias, at, VECTORS, 0xffff);
-    const int64_t left = of.points - at;
-    if (left > 2 * LANES) make_tile(of, bias, at, 3, rt_first_lanes_16(left - 2 * LANES));
-    else if (left > LANES) make_tile(of, bias, at, 2, rt_first_lanes_16(left - LANES));
-    else if (left > 0) make_tile(of, bias, at, 1, rt_first_lanes_16(left));
-}
-#else
-static void make_strip(const strip *part) {
-    (void)part; /* accepts() of the kernel wants wide vectors */
-}
-#endif
-
 /* ---- threads ------------------------------------------------------------------------------------------- */
 
 typedef struct rows_job {
@@ -204,21 +115,22 @@ static void make_points(const rows_job *of, int64_t image, int64_t group, int64_
     const rt_direct *s = of->job->shape;
     const int64_t filter = group * FILTERS, points = s->window.output[LINE],
                   each = s->finished ? count : NEAR_TILES * TILE;
-    strip part = {.x = of->from + image * of->image_step + first,
-                  .places = of->places,
-                  .weights = of->job->weights + filter / LANES * s->tiles.panel_floats + filter % LANES,
-                  .bias = of->job->bias ? of->job->bias + filter : NULL,
-                  .y = of->job->y + image * s->y_image_step + filter * points + first,
-                  .y_row = points,
-                  .filters = least(s->filters - filter, FILTERS),
-                  .taps = s->tiles.taps,
-                  .limited = s->tiles.gated || s->tiles.low > -INFINITY || s->tiles.high < INFINITY,
-                  .gated = s->tiles.gated,
-                  .low = s->tiles.low,
-                  .high = s->tiles.high};
+    rt_row_strip part = {.x = of->from + image * of->image_step + first,
+                         .places = of->places,
+                         .weights =
+                             of->job->weights + filter / LANES * s->tiles.panel_floats + filter % LANES,
+                         .bias = of->job->bias ? of->job->bias + filter : NULL,
+                         .y = of->job->y + image * s->y_image_step + filter * points + first,
+                         .y_row = points,
+                         .filters = least(s->filters - filter, FILTERS),
+                         .elements = s->tiles.taps,
+                         .limited = s->tiles.gated || s->tiles.low > -INFINITY || s->tiles.high < INFINITY,
+                         .gated = s->tiles.gated,
+                         .low = s->tiles.low,
+                         .high = s->tiles.high};
     for (int64_t done = 0; done < count; done += each) {
         part.points = least(each, count - done);
-        make_strip(&part);
+        rt_row_strip_make(&part);
         for (int64_t f = 0; f < part.filters && !s->finished; f++)
             rt_activation_fused(&s->activation, part.y + f * points, part.points);
         part.x += part.points;
