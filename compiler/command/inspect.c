@@ -10,6 +10,7 @@
 #include "compiler/report/peak.h"
 #include "compiler/files/tensor_compare.h"
 #include "ir/operators/fused.h"
+#include "runtime/kernels/table.h"
 #include "runtime/session.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -57,11 +58,6 @@ static const char *kernel_of(const plan *of, const plan_node *node) {
     return node->flags & PLAN_NODE_DYNAMIC || !name[0] ? NULL : name;
 }
 
-/* The operator of a node whose kernel is chosen when the shapes are known: it may be any of the operator's. NULL: of no such node. */
-static const char *operator_at_run(const plan *of, const plan_node *node) {
-    return node->flags & PLAN_NODE_DYNAMIC ? operator_of(of, node) : NULL;
-}
-
 /* How many nodes of the plan have each name, the most frequent first. `name_of` gives a node's name, or NULL. NULL when memory runs out.
  */
 static name_count *count_names(const plan *of, const char *(*name_of)(const plan *of, const plan_node *node),
@@ -107,13 +103,44 @@ static bool emit_fused_operators(emit_buffer *json, const plan *of, base_arena *
     return true;
 }
 
+static bool has_packed(const plan *of, const plan_node *node) {
+    for (uint64_t i = 0; i < node->input_count; i++) {
+        const uint32_t id = of->tensor_ids[node->inputs + i];
+        if (id != PLAN_ABSENT && of->tensors[id].layout == OP_LAYOUT_PACKED) return true;
+    }
+    return false;
+}
+
+/* The kernels that may run the plan's nodes whose kernels are chosen when the shapes are known, each once: of a node with packed weights the one
+ * that packed them, and of every such node all of its operator's that do without. False when memory runs out. */
+static bool emit_kernels_at_run(emit_buffer *json, const plan *of, base_arena *arena) {
+    base_map seen = {.arena = arena};
+    const rt_environment environment = {.threads = 1, .portable_only = !of->header->contracts};
+    emit_json_open(json, "kernels_at_run", '[');
+    for (size_t i = 0; i < of->header->nodes.count; i++) {
+        const plan_node *node = &of->nodes[i];
+        const char *named = has_packed(of, node) ? of->texts + node->kernel : "";
+        const rt_kernel *kernel;
+        for (unsigned k = 0;
+             node->flags & PLAN_NODE_DYNAMIC && (kernel = rt_kernel_candidate(plan_node_code(of, node), k));
+             k++) {
+            if ((kernel->only_packed && strcmp(kernel->name, named) != 0) ||
+                !rt_kernel_allowed(kernel, &environment) || base_map_get(&seen, kernel->name))
+                continue;
+            if (!base_map_put(&seen, kernel->name, json)) return false;
+            emit_json_text(json, NULL, kernel->name);
+        }
+    }
+    emit_json_close(json, ']');
+    return true;
+}
+
 /* Tells which operators the plan has, and which kernels run them. False when memory runs out. */
 static bool emit_operators(emit_buffer *json, const plan *of, base_arena *arena) {
-    size_t operator_count, kernel_count, at_run_count;
+    size_t operator_count, kernel_count;
     const name_count *operators = count_names(of, operator_of, arena, &operator_count),
-                     *kernels = count_names(of, kernel_of, arena, &kernel_count),
-                     *at_run = count_names(of, operator_at_run, arena, &at_run_count);
-    if (!operators || !kernels || !at_run) return false;
+                     *kernels = count_names(of, kernel_of, arena, &kernel_count);
+    if (!operators || !kernels) return false;
     emit_json_open(json, "operators", '{');
     for (size_t i = 0; i < operator_count; i++)
         emit_json_integer(json, operators[i].name, operators[i].count);
@@ -121,10 +148,7 @@ static bool emit_operators(emit_buffer *json, const plan *of, base_arena *arena)
     emit_json_open(json, "kernels", '{');
     for (size_t i = 0; i < kernel_count; i++) emit_json_integer(json, kernels[i].name, kernels[i].count);
     emit_json_close(json, '}');
-    emit_json_open(json, "kernels_at_run", '[');
-    for (size_t i = 0; i < at_run_count; i++) emit_json_text(json, NULL, at_run[i].name);
-    emit_json_close(json, ']');
-    return emit_fused_operators(json, of, arena);
+    return emit_kernels_at_run(json, of, arena) && emit_fused_operators(json, of, arena);
 }
 
 static bool is_operator(const plan *of, const plan_node *node, const char *name) {

@@ -157,6 +157,10 @@ void application_run(application *app, const char *kernel, int threads) {
     const rt_kernel *found = rt_kernel_find(kernel);
     if (!found) fail_msg("there is no kernel %s", kernel);
     if (!found->accepts(&app->call, &environment)) fail_msg("%s does not accept", kernel);
+    bool packed = false;
+    for (uint32_t i = 0; i < app->call.input_count; i++)
+        packed = packed || app->inputs[i].type.layout == OP_LAYOUT_PACKED;
+    assert_true(packed || !found->only_packed);
     for (uint32_t i = 0; i < app->call.output_count; i++) {
         op_tensor *output = &app->outputs[i];
         if (output->data || output->type.dtype == OP_NONE) continue;

@@ -227,6 +227,7 @@ static base_status run_again(const op_call *call, int threads, bool hide, int ov
     again.outputs = outputs;
     const rt_kernel *kernel = rt_kernel_select(&again, &environment);
     assert_non_null(kernel);
+    assert_false(kernel->only_packed); /* nothing is packed */
     rt_prepared prepared;
     base_status status = rt_kernel_prepare(kernel, &again, &environment, arena, &prepared, report);
     if (status == BASE_OK) {

@@ -132,6 +132,8 @@ struct rt_kernel {
     rt_run_function *measure;
     /* Gives back what prepare took outside the arena; NULL where there is nothing. */
     void (*release)(rt_prepared *prepared);
+    /* Takes no application of which nothing is packed: where a kernel is chosen when a plan runs, it is none of those to choose from. */
+    bool only_packed;
     /* Weights are packed alike however the result lies: then it may lie as its reader wants it, if the kernel accepts that. */
     bool packs_for_any_output;
 };

@@ -146,4 +146,5 @@ const rt_kernel rt_kernel_block_float_product = {.name = "portable.block_float_p
                                                  .accepts = accepts,
                                                  .prefer = prefer,
                                                  .pack = pack,
+                                                 .only_packed = true,
                                                  .prepare = prepare};

@@ -148,4 +148,5 @@ const rt_kernel rt_kernel_compressed_product = {.name = "portable.compressed_pro
                                                 .pack = pack,
                                                 .unpack = unpack,
                                                 .estimate = estimate,
+                                                .only_packed = true,
                                                 .prepare = prepare};

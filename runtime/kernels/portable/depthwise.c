@@ -514,5 +514,6 @@ const rt_kernel rt_kernel_depthwise = {.name = "portable.depthwise",
                                        .pack = pack,
                                        .unpack = unpack,
                                        .estimate = estimate,
+                                       .only_packed = true,
                                        .prepare = prepare,
                                        .adapt = adapt};

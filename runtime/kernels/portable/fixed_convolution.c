@@ -106,4 +106,5 @@ const rt_kernel rt_kernel_fixed_convolution = {.name = "portable.fixed_convoluti
                                                .estimate = estimate,
                                                .suits = suits,
                                                .pack = pack,
+                                               .only_packed = true,
                                                .prepare = prepare};

@@ -112,5 +112,6 @@ const rt_kernel rt_kernel_fixed_product = {.name = "portable.fixed_product",
                                            .estimate = estimate,
                                            .suits = suits,
                                            .pack = pack,
+                                           .only_packed = true,
                                            .prepare = prepare,
                                            .adapt = adapt};

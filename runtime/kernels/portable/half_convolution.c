@@ -178,5 +178,6 @@ const rt_kernel rt_kernel_half_convolution = {.name = "portable.half_convolution
                                               .pack = pack,
                                               .unpack = unpack,
                                               .estimate = estimate,
+                                              .only_packed = true,
                                               .prepare = prepare,
                                               .adapt = adapt};

@@ -204,4 +204,5 @@ const rt_kernel rt_kernel_half_transposed = {.name = "portable.half_transposed",
                                              .accepts = accepts,
                                              .prefer = prefer,
                                              .pack = pack,
+                                             .only_packed = true,
                                              .prepare = prepare};

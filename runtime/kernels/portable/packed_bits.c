@@ -218,5 +218,6 @@ const rt_kernel rt_kernel_packed_bits = {.name = "portable.packed_bits",
                                          .prefer = prefer,
                                          .pack = pack,
                                          .unpack = unpack,
+                                         .only_packed = true,
                                          .prepare = prepare,
                                          .adapt = settle};

@@ -140,5 +140,9 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_packed_gather = {
-    .name = "portable.packed_gather", .accepts = accepts, .prefer = prefer, .pack = pack, .prepare = prepare};
+const rt_kernel rt_kernel_packed_gather = {.name = "portable.packed_gather",
+                                           .accepts = accepts,
+                                           .prefer = prefer,
+                                           .pack = pack,
+                                           .only_packed = true,
+                                           .prepare = prepare};

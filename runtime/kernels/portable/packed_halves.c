@@ -297,5 +297,6 @@ const rt_kernel rt_kernel_packed_halves = {.name = "portable.packed_halves",
                                            .pack = pack,
                                            .unpack = unpack,
                                            .estimate = estimate,
+                                           .only_packed = true,
                                            .prepare = prepare,
                                            .adapt = adapt};

@@ -485,5 +485,6 @@ const rt_kernel rt_kernel_packed_product = {.name = "portable.packed_product",
                                             .pack = pack,
                                             .unpack = unpack,
                                             .estimate = estimate,
+                                            .only_packed = true,
                                             .prepare = prepare,
                                             .adapt = adapt};

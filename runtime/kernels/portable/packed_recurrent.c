@@ -662,4 +662,5 @@ const rt_kernel rt_kernel_packed_recurrent = {.name = "portable.packed_recurrent
                                               .accepts = accepts,
                                               .prefer = prefer,
                                               .pack = pack,
+                                              .only_packed = true,
                                               .prepare = prepare};

@@ -437,5 +437,9 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_pointwise = {
-    .name = "portable.pointwise", .accepts = accepts, .estimate = estimate, .pack = pack, .prepare = prepare};
+const rt_kernel rt_kernel_pointwise = {.name = "portable.pointwise",
+                                       .accepts = accepts,
+                                       .estimate = estimate,
+                                       .pack = pack,
+                                       .only_packed = true,
+                                       .prepare = prepare};

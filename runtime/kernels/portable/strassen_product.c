@@ -589,5 +589,6 @@ const rt_kernel rt_kernel_strassen_product = {.name = "portable.strassen_product
                                               .accepts = accepts,
                                               .estimate = estimate,
                                               .pack = pack,
+                                              .only_packed = true,
                                               .prepare = prepare,
                                               .adapt = adapt};

@@ -459,4 +459,5 @@ const rt_kernel rt_kernel_transposed_product = {.name = "portable.transposed_pro
                                                 .prefer = prefer,
                                                 .pack = pack,
                                                 .unpack = unpack,
+                                                .only_packed = true,
                                                 .prepare = prepare};

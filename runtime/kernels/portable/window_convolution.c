@@ -101,4 +101,5 @@ const rt_kernel rt_kernel_window_convolution = {.name = "portable.window_convolu
                                                 .estimate = estimate,
                                                 .suits = suits,
                                                 .pack = pack,
+                                                .only_packed = true,
                                                 .prepare = prepare};

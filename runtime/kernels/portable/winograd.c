@@ -543,10 +543,12 @@ const rt_kernel rt_kernel_winograd = {.name = "portable.winograd",
                                       .accepts = accepts,
                                       .estimate = estimate,
                                       .pack = rt_winograd_pack,
+                                      .only_packed = true,
                                       .prepare = prepare};
 
 const rt_kernel rt_kernel_winograd_transforming = {.name = "portable.winograd_transforming",
                                                    .accepts = accepts_transforming,
                                                    .estimate = estimate_transforming,
                                                    .pack = rt_winograd_pack_weights,
+                                                   .only_packed = true,
                                                    .prepare = prepare_transforming};

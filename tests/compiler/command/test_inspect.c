@@ -2,6 +2,7 @@
 /* test_inspect.c: what `ouro inspect` says of plans of all kinds: loops, what they carry and where it lies, branches, states, weights
  * in few bits (golden: cases/inspect.txt); as JSON, as a picture, and of two plans. */
 #include "tests/support/command.h"
+#include "tests/support/plan.h"
 #include "tests/support/programs_of_plans.h"
 #include "tests/support/support.h"
 #include <setjmp.h>
@@ -106,10 +107,30 @@ static void two_plans_are_compared(void **state) {
     remove(FOLDER "/another.plan");
 }
 
+/* Of operators whose kernels a run chooses, those that take only weights that a compile packs are not told. */
+static void kernels_at_run_are_told(void **state) {
+    (void)state;
+    static const char text[] = "module \"m\" { graph main(%x: float32[rows,4], %w: float32[4,columns]) { %y: "
+                               "float32[rows,columns] = "
+                               "MatMul(%x, %w) yield %y } }";
+    size_t size;
+    unsigned char *bytes = support_plan(text, true, &size);
+    command_file_put(FOLDER, "inspected.plan", bytes, size);
+    char *out = inspect((const char *const[]){"inspect", "inspected.plan", "--json", NULL});
+    const char *told = strstr(out, "\"kernels_at_run\"");
+    assert_non_null(told);
+    assert_non_null(strstr(told, "portable.matmul"));
+    assert_null(strstr(told, "packed"));
+    assert_null(strstr(told, "onednn"));
+    free(out);
+    free(bytes);
+    remove(FOLDER "/inspected.plan");
+}
+
 int main(int count, char **arguments) {
     support_arguments(count, arguments);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(plans_are_told),
-                                       cmocka_unit_test(as_json_and_as_a_picture),
-                                       cmocka_unit_test(two_plans_are_compared)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans_are_told), cmocka_unit_test(as_json_and_as_a_picture),
+        cmocka_unit_test(kernels_at_run_are_told), cmocka_unit_test(two_plans_are_compared)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
