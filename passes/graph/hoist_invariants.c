@@ -13,6 +13,7 @@
  * outside.
  */
 #include "ir/loop.h"
+#include "ir/operators/indices.h"
 #include "passes/graph/graph.h"
 
 static bool is_static(const ir_value *value) {
@@ -20,9 +21,18 @@ static bool is_static(const ir_value *value) {
     return op_type_bytes(&value->type, &bytes);
 }
 
+static bool can_fail(const ir_node *node) {
+    uint32_t first, end;
+    if (!(op_schema_of(node->code)->flags & OP_FLAG_CHECKED)) return false;
+    op_checked_inputs(node->code, node->input_count, &first, &end);
+    for (uint32_t i = first; i < end && i < node->input_count; i++)
+        if (ir_input(node, i)) return true;
+    return false;
+}
+
 static bool is_invariant(const ir_node *node) {
-    if (op_schema_of(node->code)->flags &
-        (OP_FLAG_EFFECT | OP_FLAG_GRAPHS | OP_FLAG_DYNAMIC | OP_FLAG_CHECKED))
+    if (op_schema_of(node->code)->flags & (OP_FLAG_EFFECT | OP_FLAG_GRAPHS | OP_FLAG_DYNAMIC) ||
+        can_fail(node))
         return false;
     for (uint32_t i = 0; i < node->input_count; i++) {
         const ir_value *input = ir_input(node, i);

@@ -11,10 +11,10 @@ static bool is_sized(const ir_value *value) {
     return !value || op_type_bytes(&value->type, &bytes);
 }
 
-/* What the operator looks at is a constant, indices or all but its data: it fails always, or never. */
+/* What the operator looks at is a constant: it fails always, or never. */
 static bool is_certain(const ir_node *node) {
-    uint32_t first = node->input_count > 1 ? 1 : 0, end = node->input_count;
-    (void)op_index_inputs(node->code, &first, &end);
+    uint32_t first, end;
+    op_checked_inputs(node->code, node->input_count, &first, &end);
     for (uint32_t i = first; i < node->input_count && i < end; i++)
         if (ir_input(node, i) && !ir_input(node, i)->constant) return false;
     return true;

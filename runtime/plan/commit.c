@@ -12,10 +12,10 @@ static uint32_t input_of(const plan *of, const plan_node *node, uint64_t index) 
     return index < node->input_count ? of->tensor_ids[node->inputs + index] : PLAN_ABSENT;
 }
 
-/* All that an operator looks at, beside its data, is constant: of some, that is their indices. */
+/* All that the operator looks at is constant. */
 static bool is_certain(const plan *of, const plan_node *node) {
-    uint32_t first = node->input_count > 1, end = node->input_count;
-    (void)op_index_inputs(plan_node_code(of, node), &first, &end);
+    uint32_t first, end;
+    op_checked_inputs(plan_node_code(of, node), (uint32_t)node->input_count, &first, &end);
     for (uint64_t i = first; i < node->input_count && i < end; i++) {
         const uint32_t id = input_of(of, node, i);
         if (id != PLAN_ABSENT && of->tensors[id].address.space != MEMORY_CONSTANT) return false;

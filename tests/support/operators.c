@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* operators.c: see operators.h. */
 #include "tests/support/operators.h"
+#include "ir/operators/range.h"
 #include "ir/operators/small.h"
 #include <setjmp.h>
 #include <stdlib.h>
@@ -299,6 +300,65 @@ base_status test_apply(op_call *call, base_arena *arena, unsigned *in_place, bas
         if (in_place && input->bytes) *in_place |= OP_IN_PLACE(i);
     }
     return BASE_OK;
+}
+
+/* The input over which the row allows output `output`, a state, to be written: none is the number of inputs. */
+static uint32_t state_of(const op_call *call, uint32_t output) {
+    uint32_t i = 0;
+    while (i < call->input_count &&
+           !(op_may_write_over(op_schema_of(call->code), output, i) && op_input_present(call, i) &&
+             op_same_form(&call->inputs[i].type, &call->outputs[output].type)))
+        i++;
+    return i;
+}
+
+/* Bit o of `over`: output o lies where the state is that it replaces. Memory has something in it. */
+static void run_states(const rt_kernel *kernel, const op_call *call, const rt_environment *environment,
+                       unsigned over, base_arena *arena, op_tensor *outputs) {
+    base_report report = {0};
+    op_tensor inputs[16];
+    assert_true(call->input_count <= 16);
+    memcpy(inputs, call->inputs, call->input_count * sizeof *inputs);
+    for (uint32_t o = 0; o < call->output_count; o++) {
+        outputs[o] = call->outputs[o];
+        if (outputs[o].type.dtype == OP_NONE) continue;
+        assert_true(op_type_bytes(&outputs[o].type, &outputs[o].bytes));
+        outputs[o].data = memset(aligned(arena, outputs[o].bytes), 0x7f, outputs[o].bytes);
+        if (!(over >> o & 1)) continue;
+        op_tensor *state = &inputs[state_of(call, o)];
+        if (outputs[o].bytes) memcpy(outputs[o].data, state->data, outputs[o].bytes);
+        state->data = outputs[o].data;
+    }
+    op_call own = *call;
+    own.outputs = outputs;
+    rt_prepared prepared;
+    if (rt_kernel_prepare(kernel, &own, environment, arena, &prepared, &report) != BASE_OK)
+        fail_msg("%s", report.text);
+    void *scratch = memset(aligned(arena, prepared.scratch_bytes), 0x7f, prepared.scratch_bytes);
+    if (prepared.run(&prepared, inputs, outputs, scratch, &report) != BASE_OK) fail_msg("%s", report.text);
+    rt_kernel_release(&prepared);
+}
+
+int test_states_in_place(const rt_kernel *kernel, const op_call *call, const rt_environment *environment) {
+    op_tensor apart[16], outputs[16];
+    unsigned all = 0;
+    int count = 0;
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    run_states(kernel, call, environment, 0, &arena, apart);
+    for (uint32_t o = 1; o < call->output_count; o++) {
+        if (call->outputs[o].type.dtype == OP_NONE || state_of(call, o) == call->input_count) continue;
+        all |= 1u << o;
+        count++;
+    }
+    for (unsigned over = 1; over <= all; over++) {
+        if (over & ~all) continue;
+        run_states(kernel, call, environment, over, &arena, outputs);
+        for (uint32_t o = 0; o < call->output_count; o++)
+            if (outputs[o].type.dtype != OP_NONE) assert_same(&outputs[o], &apart[o]);
+    }
+    base_arena_free(&arena);
+    return count;
 }
 
 op_tensor test_coarse_floats(base_arena *arena, uint32_t count) {

@@ -33,6 +33,10 @@ bool test_is_real(op_dtype dtype);
  * place gives the same bytes. *in_place collects which inputs that was tried for. */
 base_status test_apply(op_call *call, base_arena *arena, unsigned *in_place, base_report *report);
 
+/* Runs the kernel on inputs as they lie, then with states that the operator's row allows over those they replace, one and all: all outputs that
+ * are wanted must have the same bytes, or the test fails. How many states were written over. */
+int test_states_in_place(const rt_kernel *kernel, const op_call *call, const rt_environment *environment);
+
 /* Floats of all sizes and kinds, evenly over their bits. */
 op_tensor test_coarse_floats(base_arena *arena, uint32_t count);
 

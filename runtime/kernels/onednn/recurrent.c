@@ -5,7 +5,8 @@
  * Constant weights are packed at compile time: gates in oneDNN's order, each matrix in the form that it likes, both
  * halves of the bias added. GRU stays with the portable kernel: oneDNN 2.6 has only its reference for it, which takes
  * memory from the heap in every step. So do cells for which the portable kernel is as fast; docs/OPERATORS.md has the
- * figures after `wins`.
+ * figures after `wins`. Final states may be written over the first ones: nothing says in which order the primitive reads the one and
+ * writes the other, so it then reads the first ones from copies in scratch.
  */
 #include "ir/operators/recurrent_inputs.h"
 #include "runtime/kernels/base/x86.h"
@@ -35,8 +36,9 @@ typedef struct recurrent {
     rt_primitive primitive;
     cell cell;
     float *no_bias; /* zeros, where the application has no bias: the primitive wants one */
-    /* Places in the scratch, after the primitive's: results that have none of their own in this form. */
-    size_t layer_at, h_at, c_at;
+    /* Places in the scratch, after the primitive's: results that have none of their own in this form; copies of first states that are
+     * written over. */
+    size_t layer_at, h_at, c_at, first_h_at, first_c_at;
 } recurrent;
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
@@ -326,6 +328,12 @@ static void part_directions(const cell *k, const float *layer, float *y) {
     }
 }
 
+/* A first state, from where no result is written; `last`: the final one, NULL where it is not wanted. */
+static void *first_state(const cell *k, void *first, const void *last, void *copy) {
+    if (first != last) return first;
+    return memcpy(copy, first, (size_t)(k->directions * k->batch * k->hidden) * sizeof(float));
+}
+
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     recurrent *own = prepared->state;
@@ -333,18 +341,23 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     void *data[RT_PRIMITIVE_ARGUMENTS];
     int count = 0;
     data[count++] = inputs[OP_RECURRENT_X].data;
-    if (k->states) data[count++] = inputs[OP_RECURRENT_H].data;
-    if (k->states && k->lstm) data[count++] = inputs[OP_RECURRENT_C].data;
+    void *last[3] = {NULL}; /* by output */
+    for (uint32_t o = 1; o < 3 && o < prepared->output_count; o++)
+        if (outputs[o].type.dtype != OP_NONE) last[o] = outputs[o].data;
+    if (k->states)
+        data[count++] =
+            first_state(k, inputs[OP_RECURRENT_H].data, last[1], (char *)scratch + own->first_h_at);
+    if (k->states && k->lstm)
+        data[count++] =
+            first_state(k, inputs[OP_RECURRENT_C].data, last[2], (char *)scratch + own->first_c_at);
     data[count++] = inputs[OP_RECURRENT_W].data;
     data[count++] = inputs[OP_RECURRENT_R].data;
     if (k->peepholes) data[count++] = inputs[OP_RECURRENT_PEEPHOLES].data;
     data[count++] = k->bias ? inputs[OP_RECURRENT_BIAS].data : own->no_bias;
     float *layer = k->y && k->directions == 1 ? outputs[0].data : (char *)scratch + own->layer_at;
     data[count++] = layer;
-    for (uint32_t o = 1; k->last && o <= (k->lstm ? 2u : 1u); o++) {
-        const bool wanted = o < prepared->output_count && outputs[o].type.dtype != OP_NONE;
-        data[count++] = wanted ? outputs[o].data : (char *)scratch + (o == 1 ? own->h_at : own->c_at);
-    }
+    for (uint32_t o = 1; k->last && o <= (k->lstm ? 2u : 1u); o++)
+        data[count++] = last[o] ? last[o] : (char *)scratch + (o == 1 ? own->h_at : own->c_at);
     base_status status = rt_primitive_run(&own->primitive, data, scratch, report);
     if (status == BASE_OK && k->y && k->directions > 1) part_directions(k, layer, outputs[0].data);
     return status;
@@ -411,13 +424,16 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (status == BASE_OK) status = add_arguments(&own->primitive, k, &open, report);
     rt_descriptor_close(&open);
     const int64_t state = k->directions * k->batch * k->hidden;
-    const bool direct = k->y && k->directions == 1;
+    const bool direct = k->y && k->directions == 1, over_h = k->states && is_wanted(call, 1),
+               over_c = k->states && k->lstm && is_wanted(call, 2);
     prepared->scratch_bytes = own->primitive.scratch_bytes;
     if (status == BASE_OK &&
         !(add_scratch(&prepared->scratch_bytes, direct ? 0 : k->sequence * state, &own->layer_at) &&
           add_scratch(&prepared->scratch_bytes, k->last && !is_wanted(call, 1) ? state : 0, &own->h_at) &&
           add_scratch(&prepared->scratch_bytes, k->last && k->lstm && !is_wanted(call, 2) ? state : 0,
-                      &own->c_at))) {
+                      &own->c_at) &&
+          add_scratch(&prepared->scratch_bytes, over_h ? state : 0, &own->first_h_at) &&
+          add_scratch(&prepared->scratch_bytes, over_c ? state : 0, &own->first_c_at))) {
         status = base_fail(report, BASE_INVALID, "the tensors are too large");
     }
     if (status != BASE_OK) release(prepared);

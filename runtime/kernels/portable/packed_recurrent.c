@@ -10,7 +10,8 @@
  * back, or from the back, in turns, so that it finds in the cache what was read last. A group's gates are finished while the next group's
  * weights are on their way, of one sequence piece by piece (recurrent_row.c); of few sequences, which wait for weights, all products come before
  * all gates. The state is written where it is wanted, and read from there. One step of one sequence reads each weight once, in one stream, which
- * is all that it takes.
+ * is all that it takes. Final states may be written over the first ones: h is made in the results or in scratch and handed out when all steps are
+ * done, c is replaced unit by unit, and what one part of directions and sequences writes no other reads.
  *
  * With lengths, a step is made for the sequences up to the last one that it is part of, and so are the inputs' parts; those before it
  * that have ended (backward: not begun) get back the state that they had, and zeros as their result.
@@ -507,10 +508,11 @@ static const float *initial(const recurrent_job *job, uint32_t input, int64_t at
     return floats;
 }
 
-/* Floats as part of an output, from element `at` on. */
+/* Floats as part of an output, from element `at` on: where there is no step, a state over which it is written may be there already. */
 static void give(const recurrent_job *job, uint32_t output, int64_t at, const float *floats, int64_t count) {
     const packed_recurrent *k = job->prepared->state;
     void *to = job->outputs[output].data;
+    if (k->dtype == OP_FLOAT && (float *)to + at == floats) return;
     if (k->dtype == OP_FLOAT) memcpy((float *)to + at, floats, (size_t)count * sizeof *floats);
     else rt_half_store(k->dtype, (uint16_t *)to + at, floats, count);
 }

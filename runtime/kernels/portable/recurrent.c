@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* recurrent.c: RNN, GRU, LSTM: all attributes of ONNX opset 14, float and double; 16-bit floats are computed on in float. And LSTM with
- * weights of bytes: its products are those of integers, of rows that are quantised in each step, of all sequences with one scale. */
+ * weights of bytes: its products are those of integers, of rows that are quantised in each step, of all sequences with one scale. States are
+ * computed on in scratch, so the final ones may be written over the first ones. */
 #include "runtime/kernels/portable/dynamic_rows.h"
 #include "runtime/kernels/portable/integer_product.h"
 #include "runtime/kernels/portable/kernels.h"

@@ -41,6 +41,12 @@ typedef struct loop_case {
 
 #define T "float32[4,4]"
 
+/* A state of one direction, batch and hidden size 4; weights of one, three and four gates, and an input. */
+#define S "float32[1,4,4]"
+#define WEIGHTS                                                                                              \
+    "%w1: float32[1,4,4] = Reshape(%m, %state) %w3: float32[1,12,4] = Concat(%w1, %w1, %w1) {axis = 1}\n"    \
+    " %w4: float32[1,16,4] = Concat(%w1, %w3) {axis = 1} %in: " S " = Reshape(%b0, %state)"
+
 static const loop_case cases[] = {
     {"1: in place",
      "",
@@ -417,6 +423,78 @@ static const loop_case cases[] = {
      " = MatMul(%s, %m) yield %l2, %e1 } } %r: " T " = Relu(%q) yield %r",
      {{"x", 0, 1}, {"p", 0, 2}, {"z", 0, 1}, {"s", 1, 2}},
      0},
+    {"37: an LSTM writes its states over the old ones",
+     WEIGHTS,
+     2,
+     "%a0, %c0",
+     ", %x: " T ", %z: " T,
+     "%h: " S " = Reshape(%x, %state) %cell: " S " = Reshape(%z, %state)\n"
+     " %y: float32[1,1,4,4], %hn: " S ", %cn: " S
+     " = LSTM(%in, %w4, %w4, _, _, %h, %cell) {hidden_size = 4}\n"
+     " %h1: " T " = Reshape(%hn, %square) %c1: " T " = Reshape(%cn, %square) yield %k, %h1, %c1",
+     "%r: " T " = Sub(%p0, %p1) yield %r",
+     {{"x", 0, 0}, {"z", 0, 0}, {"hn", 0, 0}, {"cn", 0, 0}},
+     2},
+    {"38: but for one that is read once more",
+     WEIGHTS,
+     3,
+     "%a0, %c0, %d0",
+     ", %x: " T ", %z: " T ", %q: " T,
+     "%h: " S " = Reshape(%x, %state) %cell: " S " = Reshape(%z, %state)\n"
+     " %y: float32[1,1,4,4], %hn: " S ", %cn: " S
+     " = LSTM(%in, %w4, %w4, _, _, %h, %cell) {hidden_size = 4}\n"
+     " %h1: " T " = Reshape(%hn, %square) %c1: " T " = Reshape(%cn, %square) %t: " T " = MatMul(%x, %h1)\n"
+     " %u: " T " = Add(%q, %t) yield %k, %h1, %c1, %u",
+     "%r0: " T " = Sub(%p0, %p1) %r: " T " = Sub(%r0, %p2) yield %r",
+     {{"x", 0, 2}, {"z", 0, 0}, {"hn", 0, 2}, {"cn", 0, 0}, {"q", 0, 0}},
+     0},
+    {"39: or is the input as well",
+     WEIGHTS,
+     2,
+     "%a0, %c0",
+     ", %x: " T ", %z: " T,
+     "%h: " S " = Reshape(%x, %state) %cell: " S " = Reshape(%z, %state)\n"
+     " %y: float32[1,1,4,4], %hn: " S ", %cn: " S " = LSTM(%h, %w4, %w4, _, _, %h, %cell) {hidden_size = 4}\n"
+     " %h1: " T " = Reshape(%hn, %square) %c1: " T " = Reshape(%cn, %square) yield %k, %h1, %c1",
+     "%r: " T " = Sub(%p0, %p1) yield %r",
+     {{"x", 0, 2}, {"z", 0, 0}, {"hn", 0, 2}, {"cn", 0, 0}},
+     3},
+    {"40: both states begin with one value",
+     WEIGHTS,
+     2,
+     "%a0, %a0",
+     ", %x: " T ", %z: " T,
+     "%h: " S " = Reshape(%x, %state) %cell: " S " = Reshape(%z, %state)\n"
+     " %y: float32[1,1,4,4], %hn: " S ", %cn: " S
+     " = LSTM(%in, %w4, %w4, _, _, %h, %cell) {hidden_size = 4}\n"
+     " %h1: " T " = Reshape(%hn, %square) %c1: " T " = Reshape(%cn, %square) yield %k, %h1, %c1",
+     "%r: " T " = Sub(%p0, %p1) yield %r",
+     {{"hn", 0, 0}, {"cn", 0, 0}},
+     2},
+    {"41: the states are exchanged",
+     WEIGHTS,
+     2,
+     "%a0, %c0",
+     ", %x: " T ", %z: " T,
+     "%h: " S " = Reshape(%x, %state) %cell: " S " = Reshape(%z, %state)\n"
+     " %y: float32[1,1,4,4], %hn: " S ", %cn: " S
+     " = LSTM(%in, %w4, %w4, _, _, %h, %cell) {hidden_size = 4}\n"
+     " %h1: " T " = Reshape(%hn, %square) %c1: " T " = Reshape(%cn, %square) yield %k, %c1, %h1",
+     "%r: " T " = Sub(%p0, %p1) yield %r",
+     {{"hn", 0, 2}, {"cn", 0, 2}},
+     2},
+    {"42: a GRU, and an RNN after it",
+     WEIGHTS,
+     2,
+     "%a0, %c0",
+     ", %x: " T ", %z: " T,
+     "%h: " S " = Reshape(%x, %state) %g: " S " = Reshape(%z, %state)\n"
+     " %y: float32[1,1,4,4], %hn: " S " = GRU(%in, %w3, %w3, _, _, %h) {hidden_size = 4}\n"
+     " %o: " S " = Reshape(%y, %state) _, %gn: " S " = RNN(%o, %w1, %w1, _, _, %g) {hidden_size = 4}\n"
+     " %h1: " T " = Reshape(%hn, %square) %g1: " T " = Reshape(%gn, %square) yield %k, %h1, %g1",
+     "%r: " T " = Sub(%p0, %p1) yield %r",
+     {{"x", 0, 0}, {"z", 0, 0}, {"hn", 0, 0}, {"gn", 0, 0}},
+     2},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -435,6 +513,7 @@ static void write_module(const loop_case *of, char *text, size_t capacity) {
                  "module \"case\" {\n constant %%m: " T " = {%s}\n"
                  " constant %%limit: float32[] = {0.45} constant %%three: int64[] = {3}\n"
                  " constant %%flat: int64[2] = {2, 8} constant %%square: int64[2] = {4, 4}\n"
+                 " constant %%state: int64[3] = {1, 4, 4}\n"
                  " graph main(%%n: int64[], %%a: " T ", %%b: " T ", %%c: " T ", %%d: " T ", %%e: " T ") {\n"
                  " %%a0: " T " = Neg(%%a) %%b0: " T " = Neg(%%b) %%c0: " T " = Neg(%%c)\n"
                  " %%d0: " T " = Neg(%%d) %%e0: " T " = Neg(%%e)\n %s\n"

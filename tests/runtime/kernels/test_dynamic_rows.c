@@ -113,6 +113,17 @@ static void packed_weights_of_an_lstm(void **state) {
                          i % 2 ? (double)test_random_below(&random, 100) : 0.01 * (double)(1 + k % 7));
         }
         if (round % 5 == 0) inputs[3] = (op_tensor){0};
+        for (uint32_t i = 5; i < 7 && round % 4; i++) {
+            const op_shape states = test_shape(3, directions, batch, hidden);
+            inputs[i] = test_tensor(&arena, OP_FLOAT, &states);
+            test_fill(&inputs[i], &random);
+        }
+        if (round % 4 == 3) {
+            const op_shape lengths = test_shape(1, batch);
+            inputs[4] = test_tensor(&arena, OP_INT32, &lengths);
+            for (int k = 0; k < batch; k++)
+                test_set(&inputs[4], k, (double)test_random_below(&random, steps + 1));
+        }
         const op_attribute attributes[] = {
             {.name = "hidden_size", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = hidden},
             {.name = "direction",
@@ -153,6 +164,7 @@ static void packed_weights_of_an_lstm(void **state) {
         }
         assert_true(kernel->accepts(&other, &environment));
         assert_int_equal(rt_kernel_evaluate(&other, &environment, &arena, &report), BASE_OK);
+        assert_int_equal(test_states_in_place(kernel, &other, &environment), round % 4 ? 2 : 0);
         for (uint32_t i = 0; i < 3; i++)
             if (outputs[i].bytes)
                 assert_memory_equal(packed_outputs[i].data, outputs[i].data, outputs[i].bytes);

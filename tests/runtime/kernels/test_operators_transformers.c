@@ -3,6 +3,7 @@
  * LinearAttention, MatMulNBits; in place, in every type, and what is refused. */
 #include "ir/operators/small.h"
 #include "tests/support/application.h"
+#include "tests/support/operators.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -353,27 +354,9 @@ static void check_linear_in_place(int64_t steps, int64_t depth, int64_t width, o
     application_integer(&app, "kv_num_heads", HEADS);
     app.call.output_count = 2;
     assert_int_equal(application_infer(&app), BASE_OK);
-    assert_true(op_may_write_over(op_schema_of(OP_LINEAR_ATTENTION), 1, 3));
     const rt_environment environment = {.threads = 2, .portable_only = portable};
-    op_tensor inputs[6], outputs[2][2];
-    memcpy(inputs, app.inputs, sizeof inputs);
-    for (int over = 0; over < 2; over++) {
-        rt_prepared prepared;
-        assert_int_equal(rt_kernel_prepare(rt_kernel_find("portable.linear_attention"), &app.call,
-                                           &environment, &app.arena, &prepared, &app.report),
-                         BASE_OK);
-        for (int i = 0; i < 2; i++) {
-            outputs[over][i] = app.outputs[i];
-            assert_true(op_type_bytes(&app.outputs[i].type, &outputs[over][i].bytes));
-            outputs[over][i].data = application_memory(&app, outputs[over][i].bytes);
-        }
-        if (over) inputs[3].data = memcpy(outputs[1][1].data, inputs[3].data, outputs[1][1].bytes);
-        void *scratch = application_memory(&app, prepared.scratch_bytes);
-        assert_int_equal(prepared.run(&prepared, inputs, outputs[over], scratch, &app.report), BASE_OK);
-        rt_kernel_release(&prepared);
-    }
-    for (int i = 0; i < 2; i++)
-        assert_memory_equal(outputs[0][i].data, outputs[1][i].data, outputs[0][i].bytes);
+    assert_int_equal(
+        test_states_in_place(rt_kernel_find("portable.linear_attention"), &app.call, &environment), 1);
     application_free(&app);
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/kernels/portable/kernels.h"
 #include "tests/support/allocations.h"
 #include "tests/support/application.h"
+#include "tests/support/operators.h"
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
@@ -457,11 +458,43 @@ static void others_are_refused(void **state) {
     }
 }
 
+/* Final states have the same bits where they are written over the first ones: of all types, with lengths and without, of no step, too. */
+static void states_are_written_over(void **state) {
+    (void)state;
+    int written = 0;
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        static const op_dtype types[] = {OP_FLOAT, OP_FLOAT16, OP_BFLOAT16, OP_FLOAT};
+        uint64_t seed = round;
+        recurrence k = draw_sizes(&seed);
+        application floats, halves, *app = &floats;
+        op_call call;
+        op_tensor inputs[APPLICATION_INPUTS];
+        k.states = true;
+        if (round % 9 == 0) k.sequence = 0;
+        begin(&floats, &k, &seed);
+        const op_dtype dtype = types[round % 4];
+        if (dtype != OP_FLOAT) begin_halves(app = &halves, &floats, dtype);
+        assert_int_equal(application_infer(app), BASE_OK);
+        const int64_t absent = random_range(&seed, 0, 2 * (int64_t)app->call.output_count);
+        if (absent < app->call.output_count) app->outputs[absent].type.dtype = OP_NONE;
+        app->call.outputs = app->outputs;
+        rt_preference wish = {0};
+        if (dtype == OP_FLOAT || kernel_of(app)->prefer(&app->call, &one_thread, &wish)) {
+            pack(app, &call, inputs);
+            for (int threads = 1; threads <= 4; threads++)
+                written += test_states_in_place(kernel_of(app), &call, &(rt_environment){.threads = threads});
+        }
+        if (app == &halves) application_free(&halves);
+        application_free(&floats);
+    }
+    assert_true(written > ROUNDS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(computes_the_same),       cmocka_unit_test(few_steps_on_many_threads),
         cmocka_unit_test(halves_are_rounded_once), cmocka_unit_test(extremes_are_the_same),
-        cmocka_unit_test(ends_are_not_passed),     cmocka_unit_test(lengths_are_checked),
-        cmocka_unit_test(others_are_refused)};
+        cmocka_unit_test(ends_are_not_passed),     cmocka_unit_test(states_are_written_over),
+        cmocka_unit_test(lengths_are_checked),     cmocka_unit_test(others_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
