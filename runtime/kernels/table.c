@@ -99,7 +99,7 @@ bool rt_kernel_exists(op_code code, const char *name) {
 }
 
 bool rt_kernel_allowed(const rt_kernel *kernel, const rt_environment *environment) {
-    return !environment->portable_only || kernel->backend == RT_BACKEND_PORTABLE;
+    return !environment->portable_only || (kernel->backend == RT_BACKEND_PORTABLE && !kernel->never_portable);
 }
 
 const rt_kernel *rt_kernel_select(const op_call *call, const rt_environment *environment) {

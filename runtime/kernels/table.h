@@ -20,7 +20,7 @@ const rt_kernel *rt_kernel_find(const char *name);
  * weights that it packed: it is chosen by what it costs (rt_kernel.estimate). */
 const rt_kernel *rt_kernel_candidate(op_code code, unsigned index);
 
-/* The environment lets plans use it: a portable plan has nothing of another backend. */
+/* The environment lets plans use it: a portable plan has nothing of another backend, nor what only some machines run. */
 bool rt_kernel_allowed(const rt_kernel *kernel, const rt_environment *environment);
 
 /* The first candidate that wants tensors in layouts, of which `wish` tells those that they are likely to have; then it tells those

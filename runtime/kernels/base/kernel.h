@@ -134,6 +134,8 @@ struct rt_kernel {
     void (*release)(rt_prepared *prepared);
     /* Takes no application of which nothing is packed: where a kernel is chosen when a plan runs, it is none of those to choose from. */
     bool only_packed;
+    /* Takes nothing in plans that run on every machine: it is for vectors that not every one has. */
+    bool never_portable;
     /* Weights are packed alike however the result lies: then it may lie as its reader wants it, if the kernel accepts that. */
     bool packs_for_any_output;
 };

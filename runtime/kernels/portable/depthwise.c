@@ -515,5 +515,6 @@ const rt_kernel rt_kernel_depthwise = {.name = "portable.depthwise",
                                        .unpack = unpack,
                                        .estimate = estimate,
                                        .only_packed = true,
+                                       .never_portable = true,
                                        .prepare = prepare,
                                        .adapt = adapt};

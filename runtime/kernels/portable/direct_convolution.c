@@ -461,6 +461,7 @@ const rt_kernel rt_kernel_direct_convolution = {.name = "portable.direct_convolu
                                                 .pack = pack,
                                                 .unpack = unpack,
                                                 .estimate = estimate,
+                                                .never_portable = true,
                                                 .prepare = prepare,
                                                 .adapt = adapt,
                                                 .packs_for_any_output = true};

@@ -724,5 +724,9 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_few_filters = {
-    .name = "portable.few_filters", .accepts = accepts, .prefer = prefer, .pack = pack, .prepare = prepare};
+const rt_kernel rt_kernel_few_filters = {.name = "portable.few_filters",
+                                         .accepts = accepts,
+                                         .prefer = prefer,
+                                         .pack = pack,
+                                         .never_portable = true,
+                                         .prepare = prepare};

@@ -460,4 +460,5 @@ const rt_kernel rt_kernel_transposed_product = {.name = "portable.transposed_pro
                                                 .pack = pack,
                                                 .unpack = unpack,
                                                 .only_packed = true,
+                                                .never_portable = true,
                                                 .prepare = prepare};

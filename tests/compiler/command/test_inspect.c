@@ -107,23 +107,30 @@ static void two_plans_are_compared(void **state) {
     remove(FOLDER "/another.plan");
 }
 
-/* Of operators whose kernels a run chooses, those that take only weights that a compile packs are not told. */
+/* Of operators whose kernels a run chooses, those are told that may run: none that takes only weights that a compile packs, and in a plan for
+ * every machine none for vectors of some. */
 static void kernels_at_run_are_told(void **state) {
     (void)state;
-    static const char text[] = "module \"m\" { graph main(%x: float32[rows,4], %w: float32[4,columns]) { %y: "
-                               "float32[rows,columns] = "
-                               "MatMul(%x, %w) yield %y } }";
-    size_t size;
-    unsigned char *bytes = support_plan(text, true, &size);
-    command_file_put(FOLDER, "inspected.plan", bytes, size);
-    char *out = inspect((const char *const[]){"inspect", "inspected.plan", "--json", NULL});
-    const char *told = strstr(out, "\"kernels_at_run\"");
-    assert_non_null(told);
-    assert_non_null(strstr(told, "portable.matmul"));
-    assert_null(strstr(told, "packed"));
-    assert_null(strstr(told, "onednn"));
-    free(out);
-    free(bytes);
+    static const char text[] =
+        "module \"m\" { symbol N graph main(%x: float32[N,4], %w: float32[4,N], %i: float32[N,3,9,9], %f: "
+        "float32[16,3,3,3]) { %y: float32[N,N] = MatMul(%x, %w) %z: float32[N,16,7,7] = Conv(%i, %f) yield "
+        "%y, %z } }";
+    for (int portable = 0; portable < 2; portable++) {
+        size_t size;
+        unsigned char *bytes = support_plan(text, portable, &size);
+        command_file_put(FOLDER, "inspected.plan", bytes, size);
+        char *out = inspect((const char *const[]){"inspect", "inspected.plan", "--json", NULL});
+        const char *told = strstr(out, "\"kernels_at_run\"");
+        assert_non_null(told);
+        assert_non_null(strstr(told, "portable.matmul"));
+        assert_non_null(strstr(told, "portable.convolution"));
+        assert_null(strstr(told, "packed"));
+        assert_null(strstr(told, "winograd"));
+        assert_int_equal(strstr(told, "direct_convolution") == NULL, portable);
+        if (portable) assert_null(strstr(told, "onednn"));
+        free(out);
+        free(bytes);
+    }
     remove(FOLDER "/inspected.plan");
 }
 
