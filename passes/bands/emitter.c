@@ -89,8 +89,10 @@ void band_remember(band_emitter *e, band_tensor *tensor, ir_value *value, band_r
 ir_value *band_slice_rows(band_emitter *e, const ir_value *original, ir_value *from, int64_t first,
                           int64_t count) {
     const int64_t axis = BAND_AXIS, end = first + count;
-    ir_value *inputs[] = {from, band_integers(e, 1, 1, &first), band_integers(e, 1, 1, &end),
-                          band_integers(e, 1, 1, &axis)};
+    ir_value *inputs[4] = {from};
+    inputs[1] = band_integers(e, 1, 1, &first);
+    inputs[2] = band_integers(e, 1, 1, &end);
+    inputs[3] = band_integers(e, 1, 1, &axis);
     const op_type type = band_type_of_rows(original, count);
     return band_make(e, OP_SLICE, "rows of a band", (op_attributes){0}, 4, inputs, original, &type);
 }

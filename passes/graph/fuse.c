@@ -433,11 +433,11 @@ static void recognise_limits(fuser *f, ir_node *node) {
     const float low = node->code == OP_MAX ? own : others, high = node->code == OP_MAX ? others : own;
     if (first && low <= high) {
         const op_shape scalar = {.rank = 0};
-        ir_value *limits[] = {number_constant(f, "low", x->type.dtype, &scalar, &low),
-                              number_constant(f, "high", x->type.dtype, &scalar, &high)};
+        ir_value *least = number_constant(f, "low", x->type.dtype, &scalar, &low),
+                 *most = number_constant(f, "high", x->type.dtype, &scalar, &high);
         node->code = OP_CLIP;
-        if (f->out_of_memory || !ir_node_set_input(node, 0, first) ||
-            !ir_node_set_input(node, 1, limits[0]) || !ir_node_set_input(node, 2, limits[1])) {
+        if (f->out_of_memory || !ir_node_set_input(node, 0, first) || !ir_node_set_input(node, 1, least) ||
+            !ir_node_set_input(node, 2, most)) {
             f->out_of_memory = true;
             return;
         }

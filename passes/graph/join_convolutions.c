@@ -207,8 +207,9 @@ static ir_value *join(joiner *j, const group *all, ir_node *before, ir_value *x,
     op_type type = first->outputs[0]->type;
     op_attributes attributes;
     shape.dims[0] = type.shape.dims[1] = all->filters;
-    ir_value *inputs[3] = {x, joined_numbers(j, all, 1, &shape),
-                           joined_numbers(j, all, 2, &(op_shape){.rank = 1, .dims = {all->filters}})};
+    ir_value *inputs[3] = {x};
+    inputs[1] = joined_numbers(j, all, 1, &shape);
+    inputs[2] = joined_numbers(j, all, 2, &(op_shape){.rank = 1, .dims = {all->filters}});
     if (!inputs[1] || !inputs[2] || !ir_attributes_copy(j->module, &first->attributes, &attributes) ||
         !set_group(j, &attributes, groups))
         return NULL;

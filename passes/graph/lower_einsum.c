@@ -464,8 +464,9 @@ static ir_value *product(const lowering *l, const operand *two, const parts *p, 
     if (!p->rows.count) ones.axes[ones.count++] = p->stack.count;
     if (!p->columns.count) ones.axes[ones.count++] = p->stack.count + 1;
     const op_shape full = with_ones(&joined, &ones);
-    ir_value *const factors[] = {factor(l, &two[0], &p->stack, &p->rows, &p->depth),
-                                 factor(l, &two[1], &p->stack, &p->depth, &p->columns)};
+    ir_value *factors[2];
+    factors[0] = factor(l, &two[0], &p->stack, &p->rows, &p->depth);
+    factors[1] = factor(l, &two[1], &p->stack, &p->depth, &p->columns);
     made.value = part(l, make(l, OP_MATMUL, NULL, 2, factors, &full), &joined, &apart, &ones);
     return transpose(l, &made, wanted);
 }

@@ -104,7 +104,10 @@ static ir_value *reshape(builder *b, const char *name, ir_value *value, int32_t 
 /* Elements [first, end) of an axis. */
 static ir_value *part_of(builder *b, const char *name, ir_value *value, int64_t axis, int64_t first,
                          int64_t end) {
-    ir_value *inputs[] = {value, integers(b, 1, &first), integers(b, 1, &end), integers(b, 1, &axis)};
+    ir_value *inputs[4] = {value};
+    inputs[1] = integers(b, 1, &first);
+    inputs[2] = integers(b, 1, &end);
+    inputs[3] = integers(b, 1, &axis);
     return make(b, name, OP_SLICE, (op_attributes){0}, 4, inputs);
 }
 
@@ -271,7 +274,9 @@ static ir_value *activate(builder *b, const char *name, const direction *d, cons
                           ir_value *x) {
     const recurrence *k = d->k;
     if (k->has_clip) {
-        ir_value *inputs[] = {x, scalar(b, k->dtype, -k->clip), scalar(b, k->dtype, k->clip)};
+        ir_value *inputs[3] = {x};
+        inputs[1] = scalar(b, k->dtype, -k->clip);
+        inputs[2] = scalar(b, k->dtype, k->clip);
         x = make(b, "clipped", OP_CLIP, (op_attributes){0}, 3, inputs);
     }
     return bend(b, name, d, by, x);
@@ -299,8 +304,8 @@ static ir_value *step_gru(builder *b, const direction *d, ir_value *x, ir_value 
     } else {
         ir_value *sum = product(b, "gates_sum", h, part_of(b, "gates_weights", d->r, 0, 0, 2 * n), both);
         split(b, activate(b, "gates", d, &d->f[0], sum), 2, n, gates, gate);
-        fresh = product(b, "state_sum", binary(b, "kept", OP_MUL, gate[1], h),
-                        part_of(b, "state_weights", d->r, 0, 2 * n, 3 * n), own);
+        ir_value *kept = binary(b, "kept", OP_MUL, gate[1], h);
+        fresh = product(b, "state_sum", kept, part_of(b, "state_weights", d->r, 0, 2 * n, 3 * n), own);
     }
     fresh = activate(b, "fresh", d, &d->f[1], fresh);
     ir_value *change = binary(b, "change", OP_MUL, gate[0], binary(b, "difference", OP_SUB, h, fresh));
@@ -331,8 +336,8 @@ static ir_value *step_lstm(builder *b, const direction *d, ir_value *x, ir_value
     }
     if (k->input_forget) gate[2] = binary(b, gates[2], OP_SUB, scalar(b, k->dtype, 1), gate[0]);
     ir_value *fresh = activate(b, "fresh", d, &d->f[1], part[3]);
-    *cell = binary(b, "cell", OP_ADD, binary(b, "remembered", OP_MUL, gate[2], c),
-                   binary(b, "learned", OP_MUL, gate[0], fresh));
+    ir_value *remembered = binary(b, "remembered", OP_MUL, gate[2], c);
+    *cell = binary(b, "cell", OP_ADD, remembered, binary(b, "learned", OP_MUL, gate[0], fresh));
     if (d->peepholes[0]) gate[1] = activate(b, gates[1], d, &d->f[0], peep(b, d, 1, part[1], *cell));
     return binary(b, "state", OP_MUL, gate[1], bend(b, "shown", d, &d->f[2], *cell));
 }
@@ -388,8 +393,8 @@ static void make_loop(builder *outer, const direction *d, ir_value *projected, i
     shown = state;
     if (lengths) {
         int64_t last = 1;
-        ir_value *goes_on = binary(&b, "goes_on", OP_UNSQUEEZE,
-                                   binary(&b, "begun", OP_LESS, iteration, lengths), integers(&b, 1, &last));
+        ir_value *begun = binary(&b, "begun", OP_LESS, iteration, lengths);
+        ir_value *goes_on = binary(&b, "goes_on", OP_UNSQUEEZE, begun, integers(&b, 1, &last));
         shown = choose(&b, "shown", goes_on, state, scalar(&b, k->dtype, 0));
         if (lstm) cell = choose(&b, "cell_kept", goes_on, cell, c);
         state = choose(&b, "state_kept", goes_on, state, h);
@@ -467,9 +472,8 @@ static void make_direction(builder *b, const recurrence *k, ir_value *x, ir_valu
     ir_value *w = matrix_of(b, k, "weights", k->w, index, wide, k->input);
     ir_value *projected = reshape(
         b, "projected", product(b, "projection", reshape(b, "inputs", x, 2, rows), w, bias), 3, steps);
-    make_loop(b, &d, projected, state_of(b, k, k->h, index),
-              k->code == OP_LSTM ? state_of(b, k, k->c, index) : NULL, lengths, backward && !lengths,
-              wants_all, results);
+    ir_value *h = state_of(b, k, k->h, index), *c = k->code == OP_LSTM ? state_of(b, k, k->c, index) : NULL;
+    make_loop(b, &d, projected, h, c, lengths, backward && !lengths, wants_all, results);
     if (!wants_all) return;
     if (lengths && backward) {
         reversed[0] = results[2];

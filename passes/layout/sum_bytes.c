@@ -183,8 +183,9 @@ static ir_value *make_mean(ir_module *module, const mean *of, ir_value *sum) {
                                   : NULL;
         sum = node ? ir_node_add_output(node, y->name, &type) : NULL;
     }
-    ir_value *inputs[] = {sum, number(module, "scale", OP_FLOAT, &scale, sizeof scale),
-                          number(module, "zero", OP_INT32, &zero, sizeof zero)};
+    ir_value *inputs[3] = {sum};
+    inputs[1] = number(module, "scale", OP_FLOAT, &scale, sizeof scale);
+    inputs[2] = number(module, "zero", OP_INT32, &zero, sizeof zero);
     ir_node *node = sum && inputs[1] && inputs[2]
                         ? ir_node_new(of->node->graph, of->node, OP_DEQUANTIZE_LINEAR, of->dequantize->name,
                                       of->dequantize->path, (op_attributes){0}, 3, inputs)

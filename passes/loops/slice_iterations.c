@@ -94,7 +94,9 @@ static bool rewrite(pass_context *context, ir_node *node, const slice *s) {
     }
     if (s->entries > 1) {
         const op_type one = {.dtype = index->type.dtype, .shape = {.rank = 1, .dims = {1}}};
-        ir_value *entry[] = {index, integers(context, &first, 1), integers(context, &next, 1)};
+        ir_value *entry[3] = {index};
+        entry[1] = integers(context, &first, 1);
+        entry[2] = integers(context, &next, 1);
         index = entry[1] && entry[2] ? make(node, OP_SLICE, (op_attributes){0}, 3, entry, &one) : NULL;
     }
     const op_attribute along = {.name = "axis", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = axis};
@@ -106,8 +108,8 @@ static bool rewrite(pass_context *context, ir_node *node, const slice *s) {
     if (taken && count) {
         type = node->outputs[0]->type;
         type.shape.dims[axis] = 1;
-        ir_value *inputs[] = {taken, integers(context, rest[0], count), integers(context, rest[1], count),
-                              integers(context, rest[2], count)};
+        ir_value *inputs[4] = {taken};
+        for (int i = 0; i < 3; i++) inputs[1 + i] = integers(context, rest[i], count);
         taken = inputs[1] && inputs[2] && inputs[3]
                     ? make(node, OP_SLICE, (op_attributes){0}, 4, inputs, &type)
                     : NULL;

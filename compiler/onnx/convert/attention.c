@@ -138,7 +138,7 @@ static base_status check_causal_conv(const import_node *n, bool last) {
 /* What came before stands in front of the input; then it is a convolution of each channel by itself. That of com.microsoft may have its channels
  * last, as several axes, and a dilation. */
 base_status import_convert_causal_conv(import_node *n) {
-    const int64_t one = 1, none[] = {0, 0}, after[] = {0, 0, 0}, most = INT64_MAX, along = 2;
+    const int64_t none[] = {0, 0}, after[] = {0, 0, 0};
     const int64_t dilation = import_integer(n, "dilation", 1);
     const bool last = import_integer(n, "channels_last", 0) == 1;
     ir_value *x = n->inputs[0], *w = n->inputs[1], *past = expr_input(n, 3), *whole;
@@ -156,11 +156,13 @@ base_status import_convert_causal_conv(import_node *n) {
         ir_value *inputs[] = {past, x};
         whole = expr_with_integer(n, OP_CONCAT, "axis", 2, 2, inputs);
     } else {
-        ir_value *before = expr_binary(n, OP_SUB, expr_extent(n, w, 2), import_constant_integers(n, 1, &one));
-        before = expr_binary(n, OP_MUL, before, import_constant_integers(n, 1, &dilation));
-        ir_value *inputs[] = {import_constant_integers(n, 2, none), before,
-                              import_constant_integers(n, 3, after)};
-        whole = expr_binary(n, OP_PAD, x, expr_with_integer(n, OP_CONCAT, "axis", 0, 3, inputs));
+        ir_value *before = expr_extent(n, w, 2);
+        before = expr_binary(n, OP_SUB, before, expr_vector(n, 1));
+        before = expr_binary(n, OP_MUL, before, expr_vector(n, dilation));
+        ir_value *pads[] = {NULL, before, NULL};
+        pads[0] = import_constant_integers(n, 2, none);
+        pads[2] = import_constant_integers(n, 3, after);
+        whole = expr_binary(n, OP_PAD, x, expr_with_integer(n, OP_CONCAT, "axis", 0, 3, pads));
     }
     ir_value *operands[] = {whole, w, expr_input(n, 2)};
     op_attributes attributes = {0};
@@ -178,10 +180,8 @@ base_status import_convert_causal_conv(import_node *n) {
     }
     status = expr_finish(n, last ? channels_last(n, y, n->inputs[0]) : y);
     if (status != BASE_OK || !import_output_named(n, 1)) return status;
-    ir_value *slice[] = {whole, expr_extent(n, x, 2), import_constant_integers(n, 1, &most),
-                         import_constant_integers(n, 1, &along)};
-    ir_value *state =
-        slice[1] && slice[2] && slice[3] ? import_make(n, OP_SLICE, (op_attributes){0}, 4, slice) : NULL;
+    ir_value *rows = expr_extent(n, x, 2);
+    ir_value *state = expr_slice(n, whole, 2, rows, expr_vector(n, INT64_MAX));
     return expr_output(n, 1, last ? channels_last(n, state, n->inputs[0]) : state);
 }
 

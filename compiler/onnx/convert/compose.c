@@ -34,9 +34,9 @@ static ir_value *reduce_over(const import_node *n, op_code code, ir_value *x, co
 /* The logarithm of the sum of exponentials: less the largest, so that nothing overflows; but not less infinity. */
 static ir_value *log_sum_exp(const import_node *n, ir_value *x, const span *over, bool keep) {
     ir_value *largest = reduce_over(n, OP_REDUCE_MAX, x, over, true);
-    largest =
-        expr_select(n, expr_binary(n, OP_EQUAL, expr_unary(n, OP_ABS, largest), expr_number(n, x, INFINITY)),
-                    expr_number(n, x, 0), largest);
+    ir_value *size = expr_unary(n, OP_ABS, largest);
+    ir_value *infinite = expr_binary(n, OP_EQUAL, size, expr_number(n, x, INFINITY));
+    largest = expr_select(n, infinite, expr_number(n, x, 0), largest);
     ir_value *sum =
         reduce_over(n, OP_REDUCE_SUM, expr_unary(n, OP_EXP, expr_binary(n, OP_SUB, x, largest)), over, keep);
     ir_value *back = largest;
@@ -100,8 +100,8 @@ base_status import_convert_shrink(import_node *n) {
     double limit = (double)import_real(n, "lambd", 0.5f), bias = (double)import_real(n, "bias", 0);
     ir_value *below = expr_binary(n, OP_LESS, x, expr_number(n, x, -limit)),
              *above = expr_binary(n, OP_GREATER, x, expr_number(n, x, limit));
-    ir_value *high =
-        expr_select(n, above, expr_binary(n, OP_SUB, x, expr_number(n, x, bias)), expr_number(n, x, 0));
+    ir_value *high = expr_binary(n, OP_SUB, x, expr_number(n, x, bias));
+    high = expr_select(n, above, high, expr_number(n, x, 0));
     return expr_finish(n, expr_select(n, below, expr_binary(n, OP_ADD, x, expr_number(n, x, bias)), high));
 }
 
@@ -126,7 +126,8 @@ base_status import_convert_mean_variance(import_node *n) {
     const op_dtype dtype = import_dtype_of(x);
     x = expr_widened(n, x);
     centre(n, x, axes ? count : 3, axes ? axes : usual, &centred, &variance, NULL);
-    ir_value *deviation = expr_binary(n, OP_ADD, expr_unary(n, OP_SQRT, variance), expr_number(n, x, 1e-9));
+    ir_value *deviation = expr_unary(n, OP_SQRT, variance);
+    deviation = expr_binary(n, OP_ADD, deviation, expr_number(n, x, 1e-9));
     return expr_finish_as(n, dtype, expr_binary(n, OP_DIV, centred, deviation));
 }
 
@@ -163,8 +164,9 @@ base_status import_convert_instance_normalization(import_node *n) {
     int64_t spatial[OP_MAX_RANK];
     for (int32_t k = 0; k < rank - 2; k++) spatial[k] = 1 + k;
     for (uint32_t i = 0; i < 2; i++) {
-        parameters[i] = expr_binary(n, OP_UNSQUEEZE, expr_widened(n, n->inputs[1 + i]),
-                                    import_constant_integers(n, (size_t)rank - 2, spatial));
+        ir_value *parameter = expr_widened(n, n->inputs[1 + i]);
+        ir_value *axis = import_constant_integers(n, (size_t)rank - 2, spatial);
+        parameters[i] = expr_binary(n, OP_UNSQUEEZE, parameter, axis);
     }
     const op_dtype dtype = import_dtype_of(x);
     x = expr_widened(n, x);
@@ -224,8 +226,8 @@ static ir_value *hardmax(const import_node *n, ir_value *x, int64_t axis) {
     ir_value *place = import_constant_integers(n, 1, &axis);
     ir_value *extents = expr_unary(n, OP_SHAPE, x);
     ir_value *depth = expr_binary(n, OP_GATHER, extents, place);
-    ir_value *pair[] = {expr_number(n, x, 0), expr_number(n, x, 1)};
-    for (int i = 0; i < 2; i++) pair[i] = expr_axis(n, OP_UNSQUEEZE, pair[i], 0);
+    ir_value *pair[2];
+    for (int i = 0; i < 2; i++) pair[i] = expr_axis(n, OP_UNSQUEEZE, expr_number(n, x, i), 0);
     ir_value *values = expr_with_integer(n, OP_CONCAT, "axis", 0, 2, pair);
     ir_value *inputs[] = {largest, depth, values};
     return expr_with_integer(n, OP_ONE_HOT, "axis", axis, 3, inputs);
@@ -243,7 +245,9 @@ base_status import_convert_hardmax_flat(import_node *n) {
     base_status status = expr_need_dtype(n, x);
     if (status != BASE_OK) return status;
     ir_value *flat = expr_with_integer(n, OP_FLATTEN, "axis", import_integer(n, "axis", 1), 1, &x);
-    ir_value *inputs[] = {hardmax(n, flat, 1), expr_unary(n, OP_SHAPE, x)};
+    ir_value *inputs[2];
+    inputs[0] = hardmax(n, flat, 1);
+    inputs[1] = expr_unary(n, OP_SHAPE, x);
     return expr_finish(n, expr_with_integer(n, OP_RESHAPE, "allowzero", 1, 2, inputs));
 }
 
@@ -259,23 +263,27 @@ static ir_value *likelihood_loss(import_node *n, ir_value *x, ir_value *target, 
     bool none = length == 4 && memcmp(how, "none", 4) == 0;
     ir_value *ignored = NULL, *weights = NULL;
     if (ignores) {
-        ignored = expr_binary(n, OP_EQUAL, expr_cast(n, target, OP_INT64),
-                              import_constant_integer(n, import_integer(n, "ignore_index", 0)));
+        ir_value *wide = expr_cast(n, target, OP_INT64);
+        ir_value *index = import_constant_integer(n, import_integer(n, "ignore_index", 0));
+        ignored = expr_binary(n, OP_EQUAL, wide, index);
         target = expr_select(n, ignored, expr_number(n, target, 0), target);
     }
     ir_value *pair[] = {x, expr_axis(n, OP_UNSQUEEZE, target, 1)};
     ir_value *picked = expr_with_integer(n, OP_GATHER_ELEMENTS, "axis", 1, 2, pair);
     ir_value *loss = expr_unary(n, OP_NEG, expr_axis(n, OP_SQUEEZE, picked, 1));
     if (weight) weights = expr_binary(n, OP_GATHER, weight, target);
-    if (ignores)
-        weights = expr_select(n, ignored, expr_number(n, x, 0), weight ? weights : expr_number(n, x, 1));
+    if (ignores) {
+        ir_value *zero = expr_number(n, x, 0);
+        weights = expr_select(n, ignored, zero, weight ? weights : expr_number(n, x, 1));
+    }
     if (weights) loss = expr_binary(n, OP_MUL, loss, weights);
     else if (weight || ignores) return NULL;
     if (none) return loss;
     if (!mean) return expr_reduce(n, OP_REDUCE_SUM, loss, 0, NULL, false);
     if (!weights) return expr_reduce(n, OP_REDUCE_MEAN, loss, 0, NULL, false);
-    return expr_binary(n, OP_DIV, expr_reduce(n, OP_REDUCE_SUM, loss, 0, NULL, false),
-                       expr_reduce(n, OP_REDUCE_SUM, weights, 0, NULL, false));
+    ir_value *whole =
+        expr_reduce(n, OP_REDUCE_SUM, weights, 0, NULL, false); /* first: with it the weights go */
+    return expr_binary(n, OP_DIV, expr_reduce(n, OP_REDUCE_SUM, loss, 0, NULL, false), whole);
 }
 
 static base_status check_loss(const import_node *n) {
@@ -317,18 +325,15 @@ base_status import_convert_window(import_node *n) {
         a2 = 0.08;
     }
     ir_value *size = expr_cast(n, n->inputs[0], OP_INT64);
-    ir_value *range[] = {import_constant_integer(n, 0), size, import_constant_integer(n, 1)};
-    if (!range[0] || !range[1] || !range[2]) return import_memory(n);
-    ir_value *steps = expr_cast(n, import_make(n, OP_RANGE, NONE, 3, range), OP_DOUBLE),
+    ir_value *steps = expr_cast(n, expr_steps(n, size, 1), OP_DOUBLE),
              *extent = expr_cast(n, size, OP_DOUBLE);
     if (!steps || !extent) return import_memory(n);
     if (import_integer(n, "periodic", 1) == 0)
         extent = expr_binary(n, OP_SUB, extent, expr_number(n, extent, 1));
     ir_value *angle =
         expr_binary(n, OP_DIV, expr_binary(n, OP_MUL, steps, expr_number(n, steps, turn)), extent);
-    ir_value *y =
-        expr_binary(n, OP_SUB, expr_number(n, angle, a0),
-                    expr_binary(n, OP_MUL, expr_unary(n, OP_COS, angle), expr_number(n, angle, a1)));
+    ir_value *level = expr_number(n, angle, a0), *wave = expr_unary(n, OP_COS, angle);
+    ir_value *y = expr_binary(n, OP_SUB, level, expr_binary(n, OP_MUL, wave, expr_number(n, angle, a1)));
     if (a2 != 0) {
         ir_value *twice = expr_unary(n, OP_COS, expr_binary(n, OP_MUL, angle, expr_number(n, angle, 2)));
         y = expr_binary(n, OP_ADD, y, expr_binary(n, OP_MUL, twice, expr_number(n, angle, a2)));

@@ -2,6 +2,7 @@
 /* control.c: If, Loop and Scan: the nodes that own graphs. A Scan becomes a Loop that scans
  * inputs; see ir.h for its form. */
 #include "compiler/onnx/convert/convert.h"
+#include "compiler/onnx/convert/expression.h"
 #include "ir/loop.h"
 
 #include <stdio.h>
@@ -284,12 +285,9 @@ base_status import_convert_loop(import_node *n) {
 /* The extent of the scanned axis, as the scalar that a Loop takes for its trip count. */
 static ir_value *scan_extent(const import_node *n, ir_value *scanned, int64_t axis) {
     op_attributes range = NONE;
-    int64_t zero = 0;
     if (!import_attributes_add_integer(n, &range, "start", axis)) return NULL;
     if (axis != -1 && !import_attributes_add_integer(n, &range, "end", axis + 1)) return NULL;
-    ir_value *inputs[] = {import_make(n, OP_SHAPE, range, 1, &scanned),
-                          import_constant_integers(n, 1, &zero)};
-    return inputs[0] && inputs[1] ? import_make(n, OP_SQUEEZE, NONE, 2, inputs) : NULL;
+    return expr_axis(n, OP_SQUEEZE, import_make(n, OP_SHAPE, range, 1, &scanned), 0);
 }
 
 /* One of the lists of axes or directions: absent, or one number for each scan input or output. */
@@ -376,8 +374,7 @@ base_status import_convert_scan(import_node *n) {
 
 /* The first elements of the outermost axis, up to `end`. */
 static ir_value *outermost(const import_node *n, ir_value *value, ir_value *end) {
-    const int64_t zero = 0;
-    ir_value *first = import_constant_integers(n, 1, &zero);
+    ir_value *first = expr_vector(n, 0);
     ir_value *inputs[] = {value, first, end, first};
     return first && value && end ? import_make(n, OP_SLICE, NONE, 4, inputs) : NULL;
 }
@@ -454,12 +451,10 @@ base_status import_convert_scan_batched(import_node *n) {
     within.scope = &scope;
     ir_value *longest = NULL;
     if (lengths) {
-        const int64_t zero = 0;
         const op_type type = {.dtype = OP_INT64};
-        ir_value *length[] = {ir_graph_add_parameter(each, "batch.length", &type),
-                              import_constant_integers(&within, 1, &zero)};
+        ir_value *length = ir_graph_add_parameter(each, "batch.length", &type);
         longest = extents(&within, inputs[2 + carried], 0, 1);
-        ir_value *end = length[0] && length[1] ? import_make(&within, OP_UNSQUEEZE, NONE, 2, length) : NULL;
+        ir_value *end = expr_axis(&within, OP_UNSQUEEZE, length, 0);
         for (uint32_t i = carried; i < given; i++) {
             inputs[2 + i] = outermost(&within, inputs[2 + i], end);
             if (!inputs[2 + i]) return import_memory(n);

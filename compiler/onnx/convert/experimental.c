@@ -22,8 +22,8 @@ base_status import_convert_scaled(import_node *n) {
     if (strcmp(name, "Scale") == 0) {
         x = times(n, x, "scale", 1);
     } else if (strcmp(name, "Affine") == 0) {
-        x = expr_binary(n, OP_ADD, times(n, x, "alpha", 1),
-                        expr_number(n, x, (double)import_real(n, "beta", 0)));
+        ir_value *product = times(n, x, "alpha", 1);
+        x = expr_binary(n, OP_ADD, product, expr_number(n, x, (double)import_real(n, "beta", 0)));
     } else {
         const op_code code = strcmp(name, "ScaledTanh") == 0 ? OP_TANH : OP_SOFTPLUS;
         x = times(n, expr_unary(n, code, times(n, x, "beta", 1)), "alpha", 1);
@@ -62,10 +62,12 @@ base_status import_convert_crop(import_node *n) {
     int64_t ends[] = {border[3] ? -border[3] : INT64_MAX, border[2] ? -border[2] : INT64_MAX};
     for (int i = 0; i < 2 && sizes; i++)
         if (!base_int64_add(starts[i], size[i], &ends[i])) ends[i] = INT64_MAX;
-    ir_value *inputs[] = {n->inputs[0], import_constant_integers(n, 2, starts),
-                          import_constant_integers(n, 2, ends), import_constant_integers(n, 2, axes)};
-    for (int i = 1; i < 4; i++)
+    const int64_t *const vectors[] = {starts, ends, axes};
+    ir_value *inputs[4] = {n->inputs[0]};
+    for (int i = 1; i < 4; i++) {
+        inputs[i] = import_constant_integers(n, 2, vectors[i - 1]);
         if (!inputs[i]) return import_memory(n);
+    }
     return import_finish(n, OP_SLICE, NONE, 4, inputs);
 }
 

@@ -54,6 +54,19 @@ ir_value *expr_slice(const import_node *n, ir_value *x, int64_t axis, ir_value *
     return x && start && end && inputs[3] ? import_make(n, OP_SLICE, NONE, 4, inputs) : NULL;
 }
 
+ir_value *expr_part(const import_node *n, ir_value *x, int64_t axis, int64_t start, int64_t end) {
+    ir_value *from = expr_vector(n, start);
+    return expr_slice(n, x, axis, from, expr_vector(n, end));
+}
+
+ir_value *expr_steps(const import_node *n, ir_value *end, int64_t step) {
+    ir_value *inputs[] = {NULL, end, NULL};
+    if (!end) return NULL;
+    inputs[0] = import_constant_integer(n, 0);
+    inputs[2] = import_constant_integer(n, step);
+    return inputs[0] && inputs[2] ? import_make(n, OP_RANGE, NONE, 3, inputs) : NULL;
+}
+
 ir_value *expr_axis(const import_node *n, op_code code, ir_value *x, int64_t axis) {
     return expr_binary(n, code, x, expr_vector(n, axis));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* expression.h: one node each, for converters that say an operator with several others. Functions that return values return NULL when
- * memory runs out, and give NULL for NULL, so that expressions nest. */
+ * memory runs out, and give NULL for NULL, so that expressions nest. But of the arguments of a call, or the items of a list, only one
+ * makes anything: C leaves open which comes first, and plans are the same bytes whichever compiler built ouro (tests/test_order.sh). */
 #ifndef OURO_IMPORT_EXPRESSION_H
 #define OURO_IMPORT_EXPRESSION_H
 
@@ -24,6 +25,10 @@ ir_value *expr_reduce(const import_node *n, op_code code, ir_value *x, size_t co
 ir_value *expr_vector(const import_node *n, int64_t value);
 /* `x` from `start` to `end` along an axis; both are vectors. */
 ir_value *expr_slice(const import_node *n, ir_value *x, int64_t axis, ir_value *start, ir_value *end);
+/* The same of two numbers. */
+ir_value *expr_part(const import_node *n, ir_value *x, int64_t axis, int64_t start, int64_t end);
+/* 0, step, 2 step, ... below `end`, which is a scalar of int64. */
+ir_value *expr_steps(const import_node *n, ir_value *end, int64_t step);
 /* Squeeze or Unsqueeze (`code`) of one axis. */
 ir_value *expr_axis(const import_node *n, op_code code, ir_value *x, int64_t axis);
 ir_value *expr_transpose(const import_node *n, ir_value *x, size_t rank, const int64_t *order);

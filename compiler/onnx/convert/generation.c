@@ -35,14 +35,12 @@ ir_value *expr_gather(const import_node *n, ir_value *x, int64_t axis, ir_value 
 
 ir_value *expr_fill(const import_node *n, op_dtype dtype, double value, uint32_t count,
                     ir_value *const *shape) {
-    return expr_binary(n, OP_EXPAND, import_constant_real(n, dtype, value), expr_join(n, 0, count, shape));
+    ir_value *number = import_constant_real(n, dtype, value);
+    return expr_binary(n, OP_EXPAND, number, expr_join(n, 0, count, shape));
 }
 
 ir_value *expr_range(const import_node *n, ir_value *end) {
-    const int64_t zero = 0;
-    ir_value *inputs[] = {import_constant_integer(n, 0), expr_axis(n, OP_SQUEEZE, end, zero),
-                          import_constant_integer(n, 1)};
-    return inputs[0] && inputs[1] && inputs[2] ? import_make(n, OP_RANGE, NONE, 3, inputs) : NULL;
+    return expr_steps(n, expr_axis(n, OP_SQUEEZE, end, 0), 1);
 }
 
 bool expr_top(const import_node *n, ir_value *x, ir_value *count, int64_t axis, bool largest,
@@ -355,8 +353,11 @@ base_status import_generation_begin(const import_node *n, const generation *g,
         op_type type;
         base_status status = import_generation_declared(n, decoder, i, &type);
         if (status != BASE_OK) return status;
-        ir_value *shape[] = {expr_vector(n, 2), g->batch, expr_vector(n, type.shape.dims[2]),
-                             expr_vector(n, 0), expr_vector(n, type.shape.dims[4])};
+        ir_value *shape[PAST_RANK] = {NULL, g->batch};
+        shape[0] = expr_vector(n, 2);
+        shape[2] = expr_vector(n, type.shape.dims[2]);
+        shape[3] = expr_vector(n, 0);
+        shape[4] = expr_vector(n, type.shape.dims[4]);
         inputs[i] = expr_fill(n, type.dtype, 0, PAST_RANK, shape);
         if (!inputs[i]) return import_memory(n);
     }
@@ -380,7 +381,7 @@ static ir_value *lowest(const import_node *n) {
 /* The words of the sequences, where those that are not in use repeat the first: [rows, words]. */
 static ir_value *words_in_use(const import_node *n, const generation_words *w) {
     if (!w->place) return w->sequences;
-    ir_value *first = expr_slice(n, w->sequences, 1, expr_vector(n, 0), expr_vector(n, 1));
+    ir_value *first = expr_part(n, w->sequences, 1, 0, 1);
     return expr_select(n, expr_binary(n, OP_LESS, w->place, w->used), w->sequences, first);
 }
 
@@ -400,23 +401,22 @@ static ir_value *penalize_repetition(const import_node *n, const generation *g, 
     ir_value *words = words_in_use(n, w), *inputs[] = {scores, words};
     ir_value *own = expr_with_integer(n, OP_GATHER_ELEMENTS, "axis", 1, 2, inputs);
     ir_value *below = own ? expr_binary(n, OP_LESS, own, expr_number(n, own, 0)) : NULL;
-    ir_value *changed = expr_select(n, below, expr_binary(n, OP_MUL, own, g->penalty),
-                                    expr_binary(n, OP_DIV, own, g->penalty));
+    ir_value *more = expr_binary(n, OP_MUL, own, g->penalty);
+    ir_value *changed = expr_select(n, below, more, expr_binary(n, OP_DIV, own, g->penalty));
     return scatter(n, scores, words, changed, NULL);
 }
 
 /* The words that follow `at` places after each place of a sequence at which an n-gram can begin. */
 static ir_value *shifted(const import_node *n, const generation *g, ir_value *sequences, int64_t at) {
     const int64_t after = at - (g->repeats - 1);
-    return expr_slice(n, sequences, 1, expr_vector(n, at), expr_vector(n, after < 0 ? after : INT64_MAX));
+    return expr_part(n, sequences, 1, at, after < 0 ? after : INT64_MAX);
 }
 
 /* Word `at` of the last n - 1 words: [rows, 1]. */
 static ir_value *last_word(const import_node *n, const generation *g, const generation_words *w, int64_t at) {
     const int64_t from_end = at - (g->repeats - 1);
     if (!w->place)
-        return expr_slice(n, w->sequences, 1, expr_vector(n, from_end),
-                          expr_vector(n, from_end + 1 < 0 ? from_end + 1 : INT64_MAX));
+        return expr_part(n, w->sequences, 1, from_end, from_end + 1 < 0 ? from_end + 1 : INT64_MAX);
     ir_value *place = expr_binary(n, OP_ADD, w->used, expr_vector(n, from_end));
     return expr_gather(n, w->sequences, 1, expr_binary(n, OP_MAX, place, expr_vector(n, 0)));
 }
@@ -427,24 +427,21 @@ static ir_value *forbid_repeats(const import_node *n, const generation *g, const
     ir_value *last = shifted(n, g, w->sequences, g->repeats - 1), *same = NULL;
     if (!last) return NULL;
     for (int64_t i = 0; i < g->repeats - 1; i++) {
-        ir_value *equal = expr_binary(n, OP_EQUAL, shifted(n, g, w->sequences, i), last_word(n, g, w, i));
+        ir_value *words = shifted(n, g, w->sequences, i);
+        ir_value *equal = expr_binary(n, OP_EQUAL, words, last_word(n, g, w, i));
         if (!equal) return NULL;
         same = same ? expr_binary(n, OP_AND, same, equal) : equal;
     }
     if (w->place) {
         /* The n-gram ends before the end of what is in use; the words of others need not be in the vocabulary. */
-        ir_value *place =
-            expr_slice(n, w->place, 0, expr_vector(n, g->repeats - 1), expr_vector(n, INT64_MAX));
+        ir_value *place = expr_part(n, w->place, 0, g->repeats - 1, INT64_MAX);
         ir_value *inside = expr_binary(n, OP_LESS, place, w->used);
         same = same ? expr_binary(n, OP_AND, same, inside) : inside;
-        last = expr_select(n, inside, last,
-                           expr_slice(n, w->sequences, 1, expr_vector(n, 0), expr_vector(n, 1)));
+        last = expr_select(n, inside, last, expr_part(n, w->sequences, 1, 0, 1));
     }
     ir_value *most = import_constant_real(n, OP_FLOAT, (double)INFINITY);
-    if (!same)
-        return scatter(n, scores, last, expr_binary(n, OP_EXPAND, lowest(n), expr_unary(n, OP_SHAPE, last)),
-                       "min");
-    ir_value *values = expr_select(n, same, lowest(n), most);
+    ir_value *values = lowest(n);
+    if (same) values = expr_select(n, same, values, most);
     values = expr_binary(n, OP_EXPAND, values, expr_unary(n, OP_SHAPE, last));
     return scatter(n, scores, last, values, "min");
 }

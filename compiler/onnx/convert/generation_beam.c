@@ -31,9 +31,9 @@ bool import_beam_begin(const import_node *n, const beam_search *s, ir_value **ca
     /* All beams begin with the same words: only the first one counts. */
     ir_value *numbers = expr_range(n, s->beams);
     ir_value *others = numbers ? expr_binary(n, OP_GREATER, numbers, import_constant_integer(n, 0)) : NULL;
-    carried[BEAM_SCORES] = for_beams(n, s,
-                                     expr_select(n, others, import_constant_real(n, OP_FLOAT, -1e9),
-                                                 import_constant_real(n, OP_FLOAT, 0)));
+    ir_value *lowest = import_constant_real(n, OP_FLOAT, -1e9);
+    carried[BEAM_SCORES] =
+        for_beams(n, s, expr_select(n, others, lowest, import_constant_real(n, OP_FLOAT, 0)));
     for (uint32_t i = BEAM_SCORES; i <= BEAM_ENDED; i++)
         if (i != BEAM_SEQUENCES && !carried[i]) return false;
     return true;
@@ -55,16 +55,17 @@ static ir_value *pick(const import_node *n, ir_value *x, ir_value *places) {
  * and come before what there is not. */
 static bool keep(const import_node *n, const beam_search *s, ir_value *used, ir_value *valid,
                  ir_value *scores, ir_value *sequences, ir_value **kept_scores, ir_value **kept) {
-    static const int64_t last = 2;
     ir_value *own[] = {*kept_scores, scores}, *all[] = {*kept, sequences}, *ignored, *places;
     ir_value *there[] = {expr_binary(n, OP_LESS, expr_range(n, s->beams), used), valid};
     ir_value *values = expr_join(n, 1, 2, own);
     ir_value *least = import_constant_real(n, OP_FLOAT, -(double)FLT_MAX);
-    ir_value *keys = expr_select(n, expr_join(n, 1, 2, there), expr_binary(n, OP_MAX, values, least),
-                                 import_constant_real(n, OP_FLOAT, (double)-INFINITY));
+    ir_value *keys = expr_binary(n, OP_MAX, values, least), *is_there = expr_join(n, 1, 2, there);
+    keys = expr_select(n, is_there, keys, import_constant_real(n, OP_FLOAT, (double)-INFINITY));
     if (!expr_top(n, keys, s->beams, 1, true, &ignored, &places)) return false;
     *kept_scores = pick(n, values, places);
-    ir_value *inputs[] = {expr_join(n, 1, 2, all), expr_axis(n, OP_UNSQUEEZE, places, last)};
+    ir_value *inputs[2];
+    inputs[0] = expr_join(n, 1, 2, all);
+    inputs[1] = expr_axis(n, OP_UNSQUEEZE, places, 2);
     *kept = expr_with_integer(n, OP_GATHER_ND, "batch_dims", 1, 2, inputs);
     return *kept_scores && *kept;
 }
@@ -100,8 +101,8 @@ static ir_value *cannot_improve(const import_node *n, const beam_search *s, cons
     ir_value *best = expr_reduce(
         n, OP_REDUCE_MAX, expr_binary(n, OP_RESHAPE, c->scores, expr_join(n, 0, 2, halves)), 1, &last, true);
     ir_value *end = expr_binary(n, OP_ADD, s->g.batch, expr_vector(n, 1));
-    best = expr_binary(n, OP_MAX, expr_slice(n, best, 0, expr_vector(n, 0), s->g.batch),
-                       expr_slice(n, best, 0, expr_vector(n, 1), end));
+    ir_value *first = expr_slice(n, best, 0, expr_vector(n, 0), s->g.batch);
+    best = expr_binary(n, OP_MAX, first, expr_slice(n, best, 0, expr_vector(n, 1), end));
     ir_value *worst = expr_gather(n, kept_scores, 1, import_constant_integers(n, 1, from_end));
     return expr_binary(n, OP_GREATER_OR_EQUAL, worst, for_length(n, s, best, length));
 }
@@ -148,8 +149,9 @@ bool import_beam_step(const import_node *n, const beam_search *s, ir_value *cons
     *rows = expr_reshape(n, *rows, 1, flat);
     next[BEAM_WORD] = expr_reshape(n, words, 2, column);
     ir_value *shape[] = {s->rows, expr_vector(n, 1)};
-    ir_value *put[] = {expr_gather(n, carried[BEAM_SEQUENCES], 0, *rows),
-                       expr_binary(n, OP_EXPAND, length, expr_join(n, 0, 2, shape)), next[BEAM_WORD]};
+    ir_value *put[] = {NULL, NULL, next[BEAM_WORD]};
+    put[0] = expr_gather(n, carried[BEAM_SEQUENCES], 0, *rows);
+    put[1] = expr_binary(n, OP_EXPAND, length, expr_join(n, 0, 2, shape));
     next[BEAM_SEQUENCES] = expr_with_integer(n, OP_SCATTER_ELEMENTS, "axis", 1, 3, put);
     return next[BEAM_SCORES] && next[BEAM_ENDED] && next[BEAM_SEQUENCES];
 }

@@ -53,8 +53,8 @@ static base_status begin(const import_node *n, greedy *s) {
     if (s->sampling) s->carried[state_of(s)] = s->sampling->state;
     s->carried[WORD] = scores ? choose(n, s, scores, s->carried) : NULL;
     /* Less than no words left fails: max_length must be more than the prompt has. */
-    ir_value *left[] = {
-        g->batch, expr_binary(n, OP_SUB, expr_binary(n, OP_SUB, g->limit, g->length), expr_vector(n, 1))};
+    ir_value *rest = expr_binary(n, OP_SUB, g->limit, g->length);
+    ir_value *left[] = {g->batch, expr_binary(n, OP_SUB, rest, expr_vector(n, 1))};
     ir_value *parts[] = {g->prompt, s->carried[WORD], expr_fill(n, OP_INT32, 0, 2, left)};
     s->carried[SEQUENCES] = expr_join(n, 1, 3, parts);
     ir_value *mask[] = {s->prompt.mask, s->ones};
@@ -121,7 +121,8 @@ static base_status repeat(import_node *n, greedy *s) {
     import_scope scope;
     import_node within;
     if (!inputs || !next) return import_memory(n);
-    ir_value *left = expr_binary(n, OP_SUB, expr_binary(n, OP_SUB, g->limit, g->length), expr_vector(n, 1));
+    ir_value *left = expr_binary(n, OP_SUB, g->limit, g->length);
+    left = expr_binary(n, OP_SUB, left, expr_vector(n, 1));
     inputs[0] = expr_axis(n, OP_SQUEEZE, left, 0);
     inputs[1] = expr_any(n, expr_unary(n, OP_NOT, s->carried[ENDED]));
     for (uint32_t i = 0; i < s->count; i++) inputs[2 + i] = s->carried[i];

@@ -38,29 +38,29 @@ base_status import_sampling_read(const import_node *n, generation *g, sampling *
         s->state = expr_vector(n, number ? number : 1);
     } else {
         ir_value *zero = import_constant_integer(n, 0), *bits = import_constant_integer(n, INT64_C(1) << 32);
-        ir_value *whole = expr_select(n, expr_binary(n, OP_LESS, s->state, zero),
-                                      expr_binary(n, OP_ADD, s->state, bits), s->state);
+        ir_value *below = expr_binary(n, OP_LESS, s->state, zero);
+        ir_value *whole = expr_select(n, below, expr_binary(n, OP_ADD, s->state, bits), s->state);
         ir_value *rest = expr_binary(n, OP_MOD, whole, import_constant_integer(n, modulus));
-        s->state = expr_select(n, expr_binary(n, OP_EQUAL, rest, zero), import_constant_integer(n, 1), rest);
+        ir_value *none = expr_binary(n, OP_EQUAL, rest, zero);
+        s->state = expr_select(n, none, import_constant_integer(n, 1), rest);
     }
     ir_value *drawn = expr_binary(n, OP_ADD, g->batch, g->batch);
-    s->powers =
-        expr_slice(n, import_constant_integers(n, 2 * MOST_SEQUENCES, powers), 0, expr_vector(n, 0), drawn);
+    ir_value *all = import_constant_integers(n, 2 * MOST_SEQUENCES, powers);
+    s->powers = expr_slice(n, all, 0, expr_vector(n, 0), drawn);
     return s->state && s->powers ? BASE_OK : import_memory(n);
 }
 
 /* A number between 0 and 1 for each sequence, [batch, 1] in double; the state moves on. */
 static ir_value *draw(const import_node *n, const sampling *s, ir_value **state) {
     static const int64_t pairs[] = {-1, 2}, from_end[] = {-1};
-    ir_value *numbers = expr_binary(n, OP_MOD, expr_binary(n, OP_MUL, s->powers, *state),
-                                    import_constant_integer(n, modulus));
+    ir_value *numbers = expr_binary(n, OP_MUL, s->powers, *state);
+    numbers = expr_binary(n, OP_MOD, numbers, import_constant_integer(n, modulus));
     *state = expr_gather(n, numbers, 0, import_constant_integers(n, 1, from_end));
     ir_value *each = expr_cast(
         n, expr_reshape(n, expr_binary(n, OP_SUB, numbers, import_constant_integer(n, 1)), 2, pairs),
         OP_DOUBLE);
     const double range = (double)modulus - 1;
-    ir_value *low = expr_slice(n, each, 1, expr_vector(n, 0), expr_vector(n, 1)),
-             *high = expr_slice(n, each, 1, expr_vector(n, 1), expr_vector(n, 2));
+    ir_value *low = expr_part(n, each, 1, 0, 1), *high = expr_part(n, each, 1, 1, 2);
     ir_value *sum =
         expr_binary(n, OP_ADD, low, expr_binary(n, OP_MUL, high, import_constant_real(n, OP_DOUBLE, range)));
     return expr_binary(n, OP_DIV, sum, import_constant_real(n, OP_DOUBLE, range * range));
@@ -71,17 +71,14 @@ static ir_value *filter(const import_node *n, const generation *g, const samplin
     op_attributes attributes = {0};
     ir_value *sorted, *places, *order = expr_range(n, expr_vector(n, g->words));
     if (!expr_top(n, scores, expr_vector(n, g->words), 1, s->falling, &sorted, &places)) return NULL;
-    ir_value *sums[] = {expr_with_integer(n, OP_SOFTMAX, "axis", 1, 1, &sorted),
-                        import_constant_integer(n, 1)};
-    ir_value *sum = expr_binary(n, OP_CUM_SUM, sums[0], sums[1]), *out;
+    ir_value *sum = expr_with_integer(n, OP_SOFTMAX, "axis", 1, 1, &sorted), *out;
+    sum = expr_binary(n, OP_CUM_SUM, sum, import_constant_integer(n, 1));
     if (s->falling) {
         /* A word goes if those before it are enough. */
         ir_value *own = expr_binary(n, OP_GREATER, sum, import_constant_real(n, OP_FLOAT, s->top));
-        ir_value *first =
-            own ? expr_binary(n, OP_LESS, expr_slice(n, sum, 1, expr_vector(n, 0), expr_vector(n, 1)),
-                              import_constant_real(n, OP_FLOAT, 0))
-                : NULL;
-        ir_value *parts[] = {first, expr_slice(n, own, 1, expr_vector(n, 0), expr_vector(n, -1))};
+        ir_value *first = expr_part(n, sum, 1, 0, 1);
+        first = expr_binary(n, OP_LESS, first, import_constant_real(n, OP_FLOAT, 0));
+        ir_value *parts[] = {first, expr_part(n, own, 1, 0, -1)};
         out = expr_join(n, 1, 2, parts);
     } else {
         out = expr_binary(n, OP_LESS_OR_EQUAL, sum,

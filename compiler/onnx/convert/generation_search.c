@@ -54,8 +54,11 @@ static base_status take_first(const import_node *n, decoding *d, ir_value *score
     const generation_words words = {.sequences = d->start, .used = d->length};
     ir_value *sums = import_beam_sums(n, s, &words, scores, begun[BEAM_SCORES], true);
     if (d->sums) {
-        ir_value *shape[] = {less_one(n, left[1]), s->g.batch, s->beams, expr_vector(n, s->g.words)};
-        ir_value *steps[] = {expr_axis(n, OP_UNSQUEEZE, sums, 0), expr_fill(n, OP_FLOAT, 0, 4, shape)};
+        ir_value *shape[] = {NULL, s->g.batch, s->beams, NULL}, *steps[2];
+        shape[0] = less_one(n, left[1]);
+        shape[3] = expr_vector(n, s->g.words);
+        steps[0] = expr_axis(n, OP_UNSQUEEZE, sums, 0);
+        steps[1] = expr_fill(n, OP_FLOAT, 0, 4, shape);
         d->carried[sums_of(d)] = expr_join(n, 0, 2, steps);
         if (!d->carried[sums_of(d)]) return import_memory(n);
     }
@@ -212,8 +215,10 @@ static base_status run_first(const import_node *n, decoding *d, ir_value **logit
         op_type type;
         base_status status = import_generation_declared(n, d->decoder, d->first_cache + i, &type);
         if (status != BASE_OK) return status;
-        ir_value *shape[] = {d->s.g.batch, expr_vector(n, type.shape.dims[1]), expr_vector(n, 0),
-                             expr_vector(n, type.shape.dims[3])};
+        ir_value *shape[4] = {d->s.g.batch};
+        shape[1] = expr_vector(n, type.shape.dims[1]);
+        shape[2] = expr_vector(n, 0);
+        shape[3] = expr_vector(n, type.shape.dims[3]);
         inputs[d->first_cache + i] = expr_fill(n, type.dtype, 0, 4, shape);
         if (!inputs[d->first_cache + i]) return import_memory(n);
     }
@@ -306,9 +311,10 @@ static base_status add_parameters(const import_node *n, const decoding *d, ir_gr
 static bool move_caches(const import_node *n, const decoding *d, ir_value *rows, ir_value *const *outputs,
                         ir_value **next) {
     int64_t beams;
-    if (!import_generation_known(d->s.beams, &beams))
-        rows = expr_select(n, expr_binary(n, OP_EQUAL, d->s.beams, expr_vector(n, 1)),
-                           expr_range(n, d->s.rows), rows);
+    if (!import_generation_known(d->s.beams, &beams)) {
+        ir_value *single = expr_binary(n, OP_EQUAL, d->s.beams, expr_vector(n, 1));
+        rows = expr_select(n, single, expr_range(n, d->s.rows), rows);
+    }
     for (uint32_t i = 0; i < d->caches; i++) {
         ir_value **cache = &next[BEAM_CACHES + i];
         *cache = d->s.single ? outputs[1 + i] : expr_gather(n, outputs[1 + i], d->alone, rows);
@@ -320,8 +326,9 @@ static bool move_caches(const import_node *n, const decoding *d, ir_value *rows,
 /* The sums of a step, among those of all. */
 static ir_value *put_sums(const import_node *n, ir_value *all, ir_value *iteration, ir_value *sums) {
     ir_value *step = expr_binary(n, OP_ADD, iteration, expr_vector(n, 1));
-    ir_value *inputs[] = {all, step ? expr_axis(n, OP_UNSQUEEZE, step, 0) : NULL,
-                          sums ? expr_axis(n, OP_UNSQUEEZE, sums, 0) : NULL};
+    ir_value *inputs[3] = {all};
+    inputs[1] = expr_axis(n, OP_UNSQUEEZE, step, 0);
+    inputs[2] = expr_axis(n, OP_UNSQUEEZE, sums, 0);
     return inputs[1] && inputs[2] ? import_make(n, OP_SCATTER_ND, NONE, 3, inputs) : NULL;
 }
 

@@ -121,6 +121,7 @@ static ir_value *actual(const gradient *g, ir_value *value) {
 
 static ir_value *rule_unary(const import_node *n, const ir_node *node, ir_value *d, ir_value *x,
                             ir_value *y) {
+    ir_value *where, *less, *one;
     switch (node->code) {
     case OP_IDENTITY:
     case OP_COPY:
@@ -138,7 +139,8 @@ static ir_value *rule_unary(const import_node *n, const ir_node *node, ir_value 
     case OP_RECIPROCAL:
         return unary(n, OP_NEG, times(n, d, times(n, y, y)));
     case OP_TANH:
-        return times(n, d, binary(n, OP_SUB, number(n, y, 1), times(n, y, y)));
+        one = number(n, y, 1);
+        return times(n, d, binary(n, OP_SUB, one, times(n, y, y)));
     case OP_SIGMOID:
         return times(n, d, times(n, y, binary(n, OP_SUB, number(n, y, 1), y)));
     case OP_SOFTPLUS:
@@ -148,11 +150,12 @@ static ir_value *rule_unary(const import_node *n, const ir_node *node, ir_value 
     case OP_COS:
         return unary(n, OP_NEG, times(n, d, unary(n, OP_SIN, x)));
     case OP_RELU:
-        return select(n, binary(n, OP_GREATER, x, number(n, x, 0)), d, number(n, d, 0));
+        where = binary(n, OP_GREATER, x, number(n, x, 0));
+        return select(n, where, d, number(n, d, 0));
     case OP_LEAKY_RELU:
-        return select(n, binary(n, OP_LESS, x, number(n, x, 0)),
-                      times(n, d, number(n, d, (double)op_attribute_real(&node->attributes, "alpha", 0.01f))),
-                      d);
+        where = binary(n, OP_LESS, x, number(n, x, 0));
+        less = times(n, d, number(n, d, (double)op_attribute_real(&node->attributes, "alpha", 0.01f)));
+        return select(n, where, less, d);
     case OP_RESHAPE:
     case OP_SQUEEZE:
     case OP_UNSQUEEZE:
@@ -243,7 +246,8 @@ static base_status rule_reduce(const gradient *g, const ir_node *node, ir_value 
     result = expanded_like(n, result, x);
     if (node->code == OP_REDUCE_MEAN) {
         op_attributes attributes = NONE;
-        ir_value *count = binary(n, OP_DIV, unary(n, OP_SIZE, x), unary(n, OP_SIZE, y));
+        ir_value *whole = unary(n, OP_SIZE, x);
+        ir_value *count = binary(n, OP_DIV, whole, unary(n, OP_SIZE, y));
         if (!count || !import_attributes_add_integer(n, &attributes, "to", import_dtype_of(d)))
             return import_memory(n);
         result = binary(n, OP_DIV, result, import_make(n, OP_CAST, attributes, 1, &count));

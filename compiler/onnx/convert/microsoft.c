@@ -229,11 +229,8 @@ typedef struct embedding {
 
 /* 0, 1, ... of a row of ids. */
 static ir_value *row_positions(const import_node *n, ir_value *ids) {
-    ir_value *range[] = {
-        import_constant_integer(n, 0),
-        expr_binary(n, OP_GATHER, expr_unary(n, OP_SHAPE, ids), import_constant_integer(n, 1)),
-        import_constant_integer(n, 1)};
-    return range[0] && range[1] && range[2] ? import_make(n, OP_RANGE, NONE, 3, range) : NULL;
+    ir_value *extents = expr_unary(n, OP_SHAPE, ids);
+    return expr_steps(n, expr_binary(n, OP_GATHER, extents, import_constant_integer(n, 1)), 1);
 }
 
 /* Output 1 counts what the mask leaves, output 2 is the sum. */
@@ -261,13 +258,10 @@ static base_status convert_embed_layer_normalization(import_node *n) {
     if (status != BASE_OK) return status;
     ir_value *ids = n->inputs[0], *segments = expr_input(n, 1), *positions = expr_input(n, 8);
     if (!positions) positions = row_positions(n, ids);
-    const embedding e = {
-        .words = expr_binary(n, OP_GATHER, n->inputs[2], ids),
-        .positions = expr_binary(n, OP_GATHER, n->inputs[3], positions),
-        .segments = segments && expr_input(n, 4) ? expr_binary(n, OP_GATHER, n->inputs[4], segments) : NULL,
-        .scale = n->inputs[5],
-        .bias = n->inputs[6],
-        .mask = expr_input(n, 7)};
+    embedding e = {.scale = n->inputs[5], .bias = n->inputs[6], .mask = expr_input(n, 7)};
+    e.words = expr_binary(n, OP_GATHER, n->inputs[2], ids);
+    e.positions = expr_binary(n, OP_GATHER, n->inputs[3], positions);
+    if (segments && expr_input(n, 4)) e.segments = expr_binary(n, OP_GATHER, n->inputs[4], segments);
     return finish_embedding(n, &e);
 }
 

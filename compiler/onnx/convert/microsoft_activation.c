@@ -31,8 +31,9 @@ base_status import_ms_activated_with(const import_node *n, ir_value **y, const f
         const activation *a = &known[i];
         if (name->s.len != strlen(a->name) || memcmp(name->s.data, a->name, name->s.len) != 0) continue;
         if (a->code == OP_CLIP && count >= 2) {
-            ir_value *inputs[] = {*y, expr_number(n, *y, (double)given[0]),
-                                  expr_number(n, *y, (double)given[1])};
+            ir_value *inputs[3] = {*y};
+            inputs[1] = expr_number(n, *y, (double)given[0]);
+            inputs[2] = expr_number(n, *y, (double)given[1]);
             *y = *y && inputs[1] && inputs[2] ? import_make(n, OP_CLIP, NONE, 3, inputs) : NULL;
             return BASE_OK;
         }

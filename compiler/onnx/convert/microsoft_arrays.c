@@ -40,9 +40,9 @@ base_status import_convert_ms_complex_product(import_node *n) {
              *d = part(n, n->inputs[1], 1);
     ir_value *ac = expr_binary(n, OP_MUL, a, c), *bd = expr_binary(n, OP_MUL, b, d),
              *ad = expr_binary(n, OP_MUL, a, d), *bc = expr_binary(n, OP_MUL, b, c);
-    ir_value *pair[] = {
-        expr_binary(n, conjugate ? OP_ADD : OP_SUB, ac, bd),
-        expr_binary(n, conjugate ? OP_SUB : OP_ADD, conjugate ? bc : ad, conjugate ? ad : bc)};
+    ir_value *pair[2];
+    pair[0] = expr_binary(n, conjugate ? OP_ADD : OP_SUB, ac, bd);
+    pair[1] = expr_binary(n, conjugate ? OP_SUB : OP_ADD, conjugate ? bc : ad, conjugate ? ad : bc);
     return expr_finish(n, expr_with_integer(n, OP_CONCAT, "axis", -1, 2, pair));
 }
 
@@ -64,8 +64,8 @@ static ir_value *squares_of_floats(const import_node *n, ir_value *a, ir_value *
 /* The same by differences. */
 static ir_value *squares_of_differences(const import_node *n, ir_value *a, ir_value *b) {
     static const int64_t last = 2;
-    ir_value *difference =
-        expr_binary(n, OP_SUB, expr_axis(n, OP_UNSQUEEZE, a, 1), expr_axis(n, OP_UNSQUEEZE, b, 0));
+    ir_value *difference = expr_axis(n, OP_UNSQUEEZE, a, 1);
+    difference = expr_binary(n, OP_SUB, difference, expr_axis(n, OP_UNSQUEEZE, b, 0));
     return expr_reduce(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, difference, difference), 1, &last, false);
 }
 
@@ -105,15 +105,10 @@ base_status import_convert_ms_unique(import_node *n) {
 
 /* ---- windows, tokens -------------------------------------------------------------------------------------- */
 
-/* 0, step, 2 step, ... below `end`, a scalar. */
-static ir_value *steps(const import_node *n, ir_value *end, int64_t step) {
-    ir_value *range[] = {import_constant_integer(n, 0), end, import_constant_integer(n, step)};
-    return range[0] && end && range[2] ? import_make(n, OP_RANGE, NONE, 3, range) : NULL;
-}
-
 /* The extent of x along an axis, a scalar. */
 static ir_value *extent(const import_node *n, ir_value *x, int64_t axis) {
-    return expr_binary(n, OP_GATHER, expr_unary(n, OP_SHAPE, x), import_constant_integer(n, axis));
+    ir_value *extents = expr_unary(n, OP_SHAPE, x);
+    return expr_binary(n, OP_GATHER, extents, import_constant_integer(n, axis));
 }
 
 /* Windows along an axis, whose elements stand along a new last one. */
@@ -132,9 +127,10 @@ base_status import_convert_ms_unfold(import_node *n) {
             "attributes \"dim\", \"size\" and \"step\" are %lld, %lld and %lld; the input has rank %d",
             (long long)import_integer(n, "dim", -1), (long long)size, (long long)step, rank);
     /* How many begin early enough: a window that does not fit is none. */
-    ir_value *ends = expr_binary(n, OP_SUB, extent(n, x, axis), import_constant_integer(n, size - 1));
-    ir_value *starts = expr_axis(n, OP_UNSQUEEZE, steps(n, ends, step), 1);
-    ir_value *index = expr_binary(n, OP_ADD, starts, steps(n, import_constant_integer(n, size), 1));
+    ir_value *ends = extent(n, x, axis);
+    ends = expr_binary(n, OP_SUB, ends, import_constant_integer(n, size - 1));
+    ir_value *starts = expr_axis(n, OP_UNSQUEEZE, expr_steps(n, ends, step), 1);
+    ir_value *index = expr_binary(n, OP_ADD, starts, expr_steps(n, import_constant_integer(n, size), 1));
     ir_value *gather[] = {x, index};
     ir_value *y = expr_with_integer(n, OP_GATHER, "axis", axis, 2, gather);
     for (int32_t i = 0; i <= rank; i++) order[i] = i <= axis ? i : i < rank ? i + 1 : axis + 1;
@@ -180,7 +176,8 @@ base_status import_convert_ms_ngram_repeat_block(import_node *n) {
         return base_fail_unsupported(n->importer->report,
                                      "attribute \"ngram_size\" is %lld, expected 1 to 64", (long long)size);
     /* Candidate i is the token after tokens i to i + size - 2, which are compared with the last ones. */
-    ir_value *count = expr_binary(n, OP_SUB, extent(n, ids, 1), import_constant_integer(n, size - 1));
+    ir_value *count = extent(n, ids, 1);
+    count = expr_binary(n, OP_SUB, count, import_constant_integer(n, size - 1));
     count = expr_binary(n, OP_MAX, count, import_constant_integer(n, 0));
     for (int64_t j = 0; j < size - 1; j++) {
         const int64_t back = j - (size - 1);
@@ -232,19 +229,20 @@ base_status import_convert_ms_real_fourier(import_node *n) {
 
 /* The half that is left out is the other one backwards, conjugated. */
 base_status import_convert_ms_inverse_real_fourier(import_node *n) {
-    static const int64_t from = -2, to = 0, axis = -2, step = -1;
+    static const int64_t backwards[] = {-2, 0, -2, -1}; /* from, to, axis and step */
     static const float conjugate[] = {1, -1};
     ir_value *x = n->inputs[0];
     base_status status = check_fourier(n);
     if (status != BASE_OK) return status;
-    ir_value *slice[] = {x, import_constant_integers(n, 1, &from), import_constant_integers(n, 1, &to),
-                         import_constant_integers(n, 1, &axis), import_constant_integers(n, 1, &step)};
-    for (int i = 0; i < 5; i++)
+    ir_value *slice[5] = {x};
+    for (int i = 1; i < 5; i++) {
+        slice[i] = expr_vector(n, backwards[i - 1]);
         if (!slice[i]) return import_memory(n);
-    ir_value *signs = import_constant_reals(n, 2, conjugate);
-    ir_value *both[] = {x, expr_binary(n, OP_MUL, import_make(n, OP_SLICE, NONE, 5, slice),
-                                       signs ? expr_cast(n, signs, import_dtype_of(x)) : NULL)};
-    ir_value *y = part(n, transformed(n, expr_with_integer(n, OP_CONCAT, "axis", axis, 2, both), true), 0);
+    }
+    ir_value *signs = import_constant_reals(n, 2, conjugate),
+             *half = import_make(n, OP_SLICE, NONE, 5, slice);
+    ir_value *both[] = {x, expr_binary(n, OP_MUL, half, expr_cast(n, signs, import_dtype_of(x)))};
+    ir_value *y = part(n, transformed(n, expr_with_integer(n, OP_CONCAT, "axis", -2, 2, both), true), 0);
     return expr_finish(n, expr_axis(n, OP_SQUEEZE, y, -1));
 }
 
@@ -260,8 +258,8 @@ base_status import_convert_ms_gemma_rotary_embedding(import_node *n) {
     for (int i = 0; i < 2; i++)
         angles[i] = expr_axis(n, OP_UNSQUEEZE, expr_cast(n, expr_unary(n, codes[i], n->inputs[0]), dtype), 1);
     for (uint32_t i = 0; i < 2 && status == BASE_OK; i++) {
-        ir_value *y = expr_binary(n, OP_ADD, expr_binary(n, OP_MUL, n->inputs[1 + 2 * i], angles[0]),
-                                  expr_binary(n, OP_MUL, n->inputs[2 + 2 * i], angles[1]));
+        ir_value *y = expr_binary(n, OP_MUL, n->inputs[1 + 2 * i], angles[0]);
+        y = expr_binary(n, OP_ADD, y, expr_binary(n, OP_MUL, n->inputs[2 + 2 * i], angles[1]));
         status = i == 0 ? expr_finish(n, y) : expr_output(n, i, y);
     }
     return status;

@@ -33,9 +33,7 @@ static ir_value *element(const import_node *n, ir_value *x, int64_t axis, int64_
 
 /* 0, 1, ... below the extent of x along an axis. */
 static ir_value *counted(const import_node *n, ir_value *x, int64_t axis) {
-    ir_value *range[] = {import_constant_integer(n, 0), expr_axis(n, OP_SQUEEZE, expr_extent(n, x, axis), 0),
-                         import_constant_integer(n, 1)};
-    return range[0] && range[1] && range[2] ? import_make(n, OP_RANGE, NONE, 3, range) : NULL;
+    return expr_steps(n, expr_axis(n, OP_SQUEEZE, expr_extent(n, x, axis), 0), 1);
 }
 
 /* [batch, rows, heads * size] as [batch, rows, heads, size]; as [batch, heads, rows, size]; and back from the first. Sizes that are
@@ -134,8 +132,8 @@ static ir_value *between(const import_node *n, const attention *a, ir_value *bou
     ir_value *parts[2] = {NULL, NULL}, *keys = counted(n, a->k, import_rank_of(a->k) == 4 ? 2 : 1);
     if (split(n, expr_cast(n, bounds, OP_INT64), 0, 2, sizes, parts) != BASE_OK) return NULL;
     ir_value *end = expr_axis(n, OP_UNSQUEEZE, parts[0], 1), *begin = expr_axis(n, OP_UNSQUEEZE, parts[1], 1);
-    return expr_binary(n, OP_AND, expr_binary(n, OP_LESS, keys, end),
-                       expr_binary(n, OP_GREATER_OR_EQUAL, keys, begin));
+    ir_value *below = expr_binary(n, OP_LESS, keys, end);
+    return expr_binary(n, OP_AND, below, expr_binary(n, OP_GREATER_OR_EQUAL, keys, begin));
 }
 
 /* A mask of ones and zeros: [batch], as lengths; [2 batch], ends and beginnings; or [batch, keys] or [batch, queries, keys], where
@@ -166,8 +164,8 @@ static base_status masked(const import_node *n, attention *a, ir_value *mask, ir
         return base_fail_unsupported(n->importer->report, "a mask of rank %d is not supported; 1 to 3 are",
                                      rank);
     const op_dtype dtype = import_dtype_of(a->q);
-    ir_value *hidden =
-        expr_binary(n, OP_SUB, import_constant_real(n, OP_FLOAT, 1), expr_cast(n, mask, OP_FLOAT));
+    ir_value *hidden = import_constant_real(n, OP_FLOAT, 1);
+    hidden = expr_binary(n, OP_SUB, hidden, expr_cast(n, mask, OP_FLOAT));
     ir_value *filter =
         import_constant_real(n, OP_FLOAT, (double)import_real(n, "mask_filter_value", -10000.0f));
     ir_value *added = expr_cast(n, expr_binary(n, OP_MUL, hidden, filter), dtype);
@@ -255,7 +253,8 @@ static base_status share_caches(const import_node *n, attention *a, ir_value *pa
     positions = count == 1 ? expr_reshape(n, positions, 2, two) : expr_axis(n, OP_UNSQUEEZE, positions, 0);
     a->k = cached(n, past_key, by_head(n, a->k, a->heads), positions, true);
     a->v = cached(n, past_value, by_head(n, a->v, a->heads), positions, true);
-    a->lengths = expr_binary(n, OP_EXPAND, expr_binary(n, OP_ADD, first, rows), expr_extent(n, a->q, 0));
+    ir_value *length = expr_binary(n, OP_ADD, first, rows);
+    a->lengths = expr_binary(n, OP_EXPAND, length, expr_extent(n, a->q, 0));
     if (a->causal) a->offsets = expr_binary(n, OP_EXPAND, first, expr_extent(n, a->q, 0));
     return a->k && a->v && a->lengths && (!a->causal || a->offsets) ? BASE_OK : import_memory(n);
 }
@@ -393,7 +392,9 @@ static base_status attend_projected(import_node *n, ir_value *projected, int64_t
     if (a.causal && past && !(a.offsets = expr_extent(n, past, 3))) return import_memory(n);
     status = attend(n, &a, 0);
     if (status != BASE_OK || !import_output_named(n, 1)) return status;
-    ir_value *both[] = {expr_axis(n, OP_UNSQUEEZE, a.k, 0), expr_axis(n, OP_UNSQUEEZE, a.v, 0)};
+    ir_value *both[2];
+    both[0] = expr_axis(n, OP_UNSQUEEZE, a.k, 0);
+    both[1] = expr_axis(n, OP_UNSQUEEZE, a.v, 0);
     return expr_output(n, 1, expr_with_integer(n, OP_CONCAT, "axis", 0, 2, both));
 }
 
@@ -444,7 +445,9 @@ static base_status rotate(const import_node *n, ir_value **x, int64_t heads, ir_
 
 /* From the first position of all, [1], those of each row of x, whose rows are along `axis`. */
 static ir_value *positions_from(const import_node *n, ir_value *first, ir_value *x, int64_t axis) {
-    ir_value *extents[] = {expr_extent(n, x, 0), expr_extent(n, x, axis)};
+    ir_value *extents[2];
+    extents[0] = expr_extent(n, x, 0);
+    extents[1] = expr_extent(n, x, axis);
     ir_value *rows = expr_binary(n, OP_ADD, first, counted(n, x, axis));
     if (!rows || !extents[0] || !extents[1]) return NULL;
     ir_value *inputs[] = {rows, expr_with_integer(n, OP_CONCAT, "axis", 0, 2, extents)};
@@ -513,8 +516,8 @@ static bool is_shared(const import_node *n, const ir_value *past, uint32_t outpu
 static ir_value *sinks_of(const import_node *n, int64_t heads) {
     const bool smooth = import_integer(n, "smooth_softmax", 0) > 0;
     if (expr_input(n, G_SINK) || !smooth) return expr_input(n, G_SINK);
-    ir_value *inputs[] = {expr_number(n, n->inputs[G_QUERY], 0), import_constant_integers(n, 1, &heads)};
-    return inputs[0] && inputs[1] ? import_make(n, OP_EXPAND, NONE, 2, inputs) : NULL;
+    ir_value *zero = expr_number(n, n->inputs[G_QUERY], 0);
+    return expr_binary(n, OP_EXPAND, zero, expr_vector(n, heads));
 }
 
 /* Queries, keys and values as [batch, rows, heads * size], of a packed query too. */
@@ -577,8 +580,9 @@ base_status import_convert_ms_group_query_attention(import_node *n) {
     a.lengths = expr_binary(n, OP_ADD, last, import_constant_integer(n, 1));
     ir_value *before = expr_binary(n, OP_SUB, a.lengths, expr_extent(n, n->inputs[G_QUERY], 1));
     a.offsets = expr_binary(n, OP_MAX, before, import_constant_integer(n, 0));
-    ir_value *positions = expr_binary(n, OP_ADD, expr_axis(n, OP_UNSQUEEZE, a.offsets, 1),
-                                      expr_axis(n, OP_UNSQUEEZE, counted(n, n->inputs[G_QUERY], 1), 0));
+    ir_value *positions = expr_axis(n, OP_UNSQUEEZE, a.offsets, 1);
+    ir_value *rows = expr_axis(n, OP_UNSQUEEZE, counted(n, n->inputs[G_QUERY], 1), 0);
+    positions = expr_binary(n, OP_ADD, positions, rows);
     if (!positions) return import_memory(n);
     if (import_integer(n, "do_rotary", 0) != 0) status = rotate_groups(n, &a, positions);
     if (status != BASE_OK) return status;

@@ -58,7 +58,9 @@ static ir_value *multiply(const import_node *n, const mixture *m, const product 
 /* x between a lower bound, which may be absent, and an upper one. */
 static ir_value *limited(const import_node *n, ir_value *x, bool below, float limit) {
     if (!x) return NULL;
-    ir_value *inputs[] = {x, below ? expr_number(n, x, (double)-limit) : NULL, expr_number(n, x, (double)limit)};
+    ir_value *inputs[3] = {x};
+    inputs[1] = below ? expr_number(n, x, (double)-limit) : NULL;
+    inputs[2] = expr_number(n, x, (double)limit);
     return inputs[2] && (!below || inputs[1]) ? import_make(n, OP_CLIP, NONE, 3, inputs) : NULL;
 }
 
@@ -106,10 +108,11 @@ typedef struct block_sizes {
 /* A block has as many rows as an expert has on average, within bounds. False when memory runs out. */
 static bool size_blocks(const import_node *n, const mixture *m, block_sizes *s) {
     enum { LEAST = 4, MOST = 32 };
-    s->rows = expr_binary(n, OP_GATHER, expr_unary(n, OP_SHAPE, m->x), expr_vector(n, 0));
+    ir_value *extents = expr_unary(n, OP_SHAPE, m->x);
+    s->rows = expr_binary(n, OP_GATHER, extents, expr_vector(n, 0));
     ir_value *each = expr_binary(n, OP_MUL, s->rows, expr_vector(n, m->chosen));
-    each = expr_binary(n, OP_MAX, expr_binary(n, OP_DIV, each, expr_vector(n, m->experts)),
-                       expr_vector(n, LEAST));
+    each = expr_binary(n, OP_DIV, each, expr_vector(n, m->experts));
+    each = expr_binary(n, OP_MAX, each, expr_vector(n, LEAST));
     each = expr_binary(n, OP_MIN, expr_binary(n, OP_MIN, each, expr_vector(n, MOST)), s->rows);
     s->block = expr_binary(n, OP_MAX, each, expr_vector(n, 1));
     ir_value *more = expr_binary(n, OP_SUB, s->block, expr_vector(n, 1));
@@ -134,7 +137,8 @@ static ir_value *cut(const import_node *n, const block_sizes *s, ir_value *x, bo
     ir_value *shape[] = {s->blocks, s->block, expr_vector(n, 1)};
     ir_value *missing = expr_binary(n, OP_SUB, expr_binary(n, OP_MUL, s->blocks, s->block), s->rows);
     ir_value *both[] = {x, x && missing ? expr_binary(n, OP_EXPAND, expr_number(n, x, 0), missing) : NULL};
-    return expr_binary(n, OP_RESHAPE, joined(n, 2, both), joined(n, wide ? 3 : 2, shape));
+    ir_value *whole = joined(n, 2, both);
+    return expr_binary(n, OP_RESHAPE, whole, joined(n, wide ? 3 : 2, shape));
 }
 
 /* The rows of x with a share of the expert, in blocks: what each gives is added to the rows of the sum. */
@@ -185,8 +189,9 @@ static ir_value *add_expert(const import_node *n, const mixture *m, const produc
     ir_value *most = expr_reduce(n, OP_REDUCE_MAX, share, 0, NULL, false);
     ir_value *chosen = most ? expr_binary(n, OP_GREATER, most, expr_number(n, most, 0)) : NULL;
     ir_node *node = chosen ? import_begin(n, OP_IF, NONE, 1, &chosen) : NULL;
-    ir_graph *graphs[] = {expr_begin_graph(n, "then_branch", &scopes[0], &within[0]),
-                          expr_begin_graph(n, "else_branch", &scopes[1], &within[1])};
+    ir_graph *graphs[2];
+    graphs[0] = expr_begin_graph(n, "then_branch", &scopes[0], &within[0]);
+    graphs[1] = expr_begin_graph(n, "else_branch", &scopes[1], &within[1]);
     if (!node || !graphs[0] || !graphs[1] || !ir_node_add_graph(node, graphs[0]) || !ir_node_add_graph(node, graphs[1]))
         return NULL;
     const bool blocks = has_blocks(m);
@@ -214,7 +219,8 @@ static ir_value *sum_of_experts(const import_node *n, const mixture *m) {
     import_scope scope;
     import_node within;
     ir_value *inputs[SCANNED + 1 + 4 * PRODUCTS] = {import_constant_integer(n, m->experts)};
-    inputs[SUM] = expr_binary(n, OP_EXPAND, expr_number(n, m->x, 0), expr_unary(n, OP_SHAPE, m->x));
+    ir_value *zero = expr_number(n, m->x, 0);
+    inputs[SUM] = expr_binary(n, OP_EXPAND, zero, expr_unary(n, OP_SHAPE, m->x));
     inputs[SCANNED] = m->gates;
     if (!inputs[0] || !inputs[SUM] || !m->gates) return NULL;
     ir_graph *body = expr_begin_graph(n, "body", &scope, &within);
@@ -262,7 +268,8 @@ static ir_value *shares(const import_node *n, const mixture *m, ir_value *router
     if (!places || !import_infer(n->importer, node)) return NULL;
     if (import_integer(n, "normalize_routing_weights", 0) == 1)
         kept = expr_binary(n, OP_DIV, kept, expr_reduce(n, OP_REDUCE_SUM, kept, 1, &last, true));
-    ir_value *none = expr_binary(n, OP_EXPAND, expr_number(n, all, 0), expr_unary(n, OP_SHAPE, all));
+    ir_value *none = expr_number(n, all, 0);
+    none = expr_binary(n, OP_EXPAND, none, expr_unary(n, OP_SHAPE, all));
     ir_value *scattered[] = {none, places, kept};
     ir_value *dense = expr_with_integer(n, OP_SCATTER_ELEMENTS, "axis", 1, 3, scattered);
     dense = expr_cast(n, expr_transpose(n, dense, 2, turned), import_dtype_of(m->x));
@@ -309,8 +316,9 @@ static ir_value *unpacked(const import_node *n, const mixture *m, ir_value *zero
         op_attributes attributes = NONE;
         ir_value *inputs[] = {bytes, expr_number(n, bytes, (double)(i * m->bits))};
         if (!inputs[1] || !import_attributes_add_text(n, &attributes, "direction", "RIGHT")) return NULL;
-        parts[i] = expr_binary(n, OP_BITWISE_AND, import_make(n, OP_BIT_SHIFT, attributes, 2, inputs),
-                               expr_number(n, bytes, (double)((1 << m->bits) - 1)));
+        parts[i] = import_make(n, OP_BIT_SHIFT, attributes, 2, inputs);
+        parts[i] =
+            expr_binary(n, OP_BITWISE_AND, parts[i], expr_number(n, bytes, (double)((1 << m->bits) - 1)));
         if (!parts[i]) return NULL;
     }
     ir_value *all = each > 1 ? expr_with_integer(n, OP_CONCAT, "axis", 2, (uint32_t)each, parts) : parts[0];

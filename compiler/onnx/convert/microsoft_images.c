@@ -46,8 +46,11 @@ base_status import_convert_ms_group_norm(import_node *n) {
                          "attributes \"groups\" and \"activation\" are %lld and %lld, expected at least 1, and 0 or 1",
                          (long long)groups, (long long)act);
     ir_value *sum = n->inputs[X];
-    if (expr_input(n, SKIP))
-        sum = expr_binary(n, OP_ADD, expr_widened(n, sum), expr_widened(n, skip_beside(n, n->inputs[SKIP], rank, last)));
+    if (expr_input(n, SKIP)) {
+        sum = expr_widened(n, sum);
+        ir_value *skip = skip_beside(n, n->inputs[SKIP], rank, last);
+        sum = expr_binary(n, OP_ADD, sum, expr_widened(n, skip));
+    }
     if (expr_input(n, ADDED)) {
         ir_value *added = expr_widened(n, n->inputs[ADDED]);
         sum = expr_binary(n, OP_ADD, sum, last ? added : import_beside_channels(n, added, rank));
@@ -112,19 +115,17 @@ base_status import_convert_ms_padded_transposed_convolution(import_node *n) {
         return base_fail_unsupported(n->importer->report, "needs an input of known rank, at least 3");
     ir_value *y = import_make(n, OP_CONV_TRANSPOSE, attributes, inputs[2] ? 3 : 2, inputs);
     if (!pads) return expr_finish(n, y);
-    const int64_t spatial = rank - 2, all[] = {0, spatial}, end[] = {spatial, 2 * spatial};
+    const int64_t spatial = rank - 2;
     int64_t axes[OP_MAX_RANK];
     ir_value *parts[2];
     for (int64_t i = 0; i < spatial; i++) axes[i] = 2 + i;
-    for (int i = 0; i < 2; i++) {
-        ir_value *slice[] = {pads, import_constant_integers(n, 1, &all[i]), import_constant_integers(n, 1, &end[i])};
-        parts[i] = slice[1] && slice[2] ? import_make(n, OP_SLICE, NONE, 3, slice) : NULL;
-    }
+    for (int i = 0; i < 2; i++) parts[i] = expr_part(n, pads, 0, i * spatial, (i + 1) * spatial);
     op_attributes from = NONE;
     if (!y || !import_attributes_add_integer(n, &from, "start", 2)) return import_memory(n);
     ir_value *extents = import_make(n, OP_SHAPE, from, 1, &y);
-    ir_value *cut[] = {y, parts[0], expr_binary(n, OP_SUB, extents, parts[1]),
-                       import_constant_integers(n, (size_t)spatial, axes)};
+    ir_value *cut[4] = {y, parts[0]};
+    cut[2] = expr_binary(n, OP_SUB, extents, parts[1]);
+    cut[3] = import_constant_integers(n, (size_t)spatial, axes);
     return expr_finish(n, cut[1] && cut[2] && cut[3] ? import_make(n, OP_SLICE, NONE, 4, cut) : NULL);
 }
 
@@ -151,16 +152,19 @@ static bool crop_along(const import_node *n, ir_value *start, ir_value *end, ir_
     ir_value *from = expr_axis(n, OP_UNSQUEEZE, start, 1), *to = expr_axis(n, OP_UNSQUEEZE, end, 1);
     const op_dtype dtype = import_dtype_of(start);
     ir_value *whole = expr_cast(n, expr_binary(n, OP_SUB, extent, one), dtype);
-    ir_value *middle = expr_binary(n, OP_MUL, expr_binary(n, OP_ADD, from, to), expr_number(n, start, 0.5));
-    ir_value *each = expr_binary(n, OP_DIV, expr_binary(n, OP_MUL, expr_binary(n, OP_SUB, to, from), whole),
-                                 expr_cast(n, expr_binary(n, OP_MAX, last, one), dtype));
-    ir_value *at = expr_binary(n, OP_ADD, expr_binary(n, OP_MUL, from, whole),
-                               expr_binary(n, OP_MUL, expr_cast(n, step, dtype), each));
-    at = expr_select(n, expr_binary(n, OP_EQUAL, step, last), expr_binary(n, OP_MUL, to, whole), at);
-    at = expr_select(n, expr_binary(n, OP_EQUAL, last, zero), expr_binary(n, OP_MUL, middle, whole), at);
+    ir_value *middle = expr_binary(n, OP_ADD, from, to);
+    middle = expr_binary(n, OP_MUL, middle, expr_number(n, start, 0.5));
+    ir_value *size = expr_binary(n, OP_MUL, expr_binary(n, OP_SUB, to, from), whole);
+    ir_value *each = expr_binary(n, OP_DIV, size, expr_cast(n, expr_binary(n, OP_MAX, last, one), dtype));
+    ir_value *begin = expr_binary(n, OP_MUL, from, whole);
+    ir_value *at = expr_binary(n, OP_ADD, begin, expr_binary(n, OP_MUL, expr_cast(n, step, dtype), each));
+    ir_value *is_last = expr_binary(n, OP_EQUAL, step, last);
+    at = expr_select(n, is_last, expr_binary(n, OP_MUL, to, whole), at);
+    ir_value *is_only = expr_binary(n, OP_EQUAL, last, zero);
+    at = expr_select(n, is_only, expr_binary(n, OP_MUL, middle, whole), at);
     ir_value *none = expr_number(n, start, 0);
-    axis->inside = expr_binary(n, OP_AND, expr_binary(n, OP_GREATER_OR_EQUAL, at, none),
-                               expr_binary(n, OP_LESS_OR_EQUAL, at, whole));
+    ir_value *reached = expr_binary(n, OP_GREATER_OR_EQUAL, at, none);
+    axis->inside = expr_binary(n, OP_AND, reached, expr_binary(n, OP_LESS_OR_EQUAL, at, whole));
     /* What is outside, and what is not a number, reads the first one, and is replaced. */
     at = expr_select(n, axis->inside, at, none);
     if (nearest) at = expr_unary(n, OP_FLOOR, expr_binary(n, OP_ADD, at, expr_number(n, start, 0.5)));
@@ -174,7 +178,9 @@ static bool crop_along(const import_node *n, ir_value *start, ir_value *end, ir_
 /* The elements at rows and columns of the images of regions: [regions, rows, columns, channels]. */
 static ir_value *cropped(const import_node *n, ir_value *images, ir_value *batches, ir_value *rows, ir_value *columns,
                          ir_value *shape) {
-    ir_value *parts[] = {batches, expr_axis(n, OP_UNSQUEEZE, rows, 2), expr_axis(n, OP_UNSQUEEZE, columns, 1)};
+    ir_value *parts[3] = {batches};
+    parts[1] = expr_axis(n, OP_UNSQUEEZE, rows, 2);
+    parts[2] = expr_axis(n, OP_UNSQUEEZE, columns, 1);
     for (int i = 0; i < 3; i++) {
         parts[i] = expr_axis(n, OP_UNSQUEEZE, expr_binary(n, OP_EXPAND, parts[i], shape), 3);
         if (!parts[i]) return NULL;
@@ -209,8 +215,8 @@ base_status import_convert_ms_crop_and_resize(import_node *n) {
             ir_value *gather[] = {n->inputs[REGIONS], import_constant_integer(n, i + 2 * k)};
             ends[k] = gather[1] ? expr_with_integer(n, OP_GATHER, "axis", 1, 2, gather) : NULL;
         }
-        if (!crop_along(n, ends[0], ends[1], scalar_at(n, size, i), scalar_at(n, shape, 2 + i), nearest, &axes[i]))
-            return import_memory(n);
+        ir_value *count = scalar_at(n, size, i), *extent = scalar_at(n, shape, 2 + i);
+        if (!crop_along(n, ends[0], ends[1], count, extent, nearest, &axes[i])) return import_memory(n);
     }
     /* Of images without rows or columns every place is outside. They get one, of zeros, to be read and replaced. */
     ir_value *images = n->inputs[IMAGES];
@@ -221,16 +227,16 @@ base_status import_convert_ms_crop_and_resize(import_node *n) {
     }
     images = expr_transpose(n, images, 4, last);
     ir_value *batches = expr_reshape(n, expr_cast(n, n->inputs[BATCHES], OP_INT64), 3, one_each);
-    ir_value *inside = expr_binary(n, OP_AND, expr_axis(n, OP_UNSQUEEZE, axes[0].inside, 2),
-                                   expr_axis(n, OP_UNSQUEEZE, axes[1].inside, 1));
+    ir_value *inside = expr_axis(n, OP_UNSQUEEZE, axes[0].inside, 2);
+    inside = expr_binary(n, OP_AND, inside, expr_axis(n, OP_UNSQUEEZE, axes[1].inside, 1));
     ir_value *grid = expr_unary(n, OP_SHAPE, inside);
     ir_value *y = cropped(n, images, batches, axes[0].low, axes[1].low, grid);
     if (!nearest) {
         ir_value *down = expr_axis(n, OP_UNSQUEEZE, expr_axis(n, OP_UNSQUEEZE, axes[0].part, 2), 3),
                  *right = expr_axis(n, OP_UNSQUEEZE, expr_axis(n, OP_UNSQUEEZE, axes[1].part, 1), 3);
         ir_value *top = between(n, y, cropped(n, images, batches, axes[0].low, axes[1].high, grid), right);
-        ir_value *bottom = between(n, cropped(n, images, batches, axes[0].high, axes[1].low, grid),
-                                   cropped(n, images, batches, axes[0].high, axes[1].high, grid), right);
+        ir_value *bottom = cropped(n, images, batches, axes[0].high, axes[1].low, grid);
+        bottom = between(n, bottom, cropped(n, images, batches, axes[0].high, axes[1].high, grid), right);
         y = between(n, top, bottom, down);
     }
     ir_value *beyond = expr_number(n, n->inputs[IMAGES], (double)import_real(n, "extrapolation_value", 0));

@@ -76,7 +76,8 @@ static ir_value *normalized(const import_node *n, ir_value *x, ir_value *scale, 
     if (!squares) return NULL;
     ir_value *root =
         expr_unary(n, OP_SQRT, expr_binary(n, OP_ADD, squares, expr_number(n, squares, epsilon)));
-    return expr_binary(n, OP_MUL, expr_binary(n, OP_DIV, wide, root), expr_widened(n, scale));
+    ir_value *y = expr_binary(n, OP_DIV, wide, root);
+    return expr_binary(n, OP_MUL, y, expr_widened(n, scale));
 }
 
 /* Each group of as many numbers as `scale` has, over the root of the mean of their squares; times scale and Swish(gate), in float. */
@@ -170,7 +171,8 @@ base_status import_convert_ms_multimodal_rotary_embedding(import_node *n) {
         masks[half + i] = stream_of(sections, layout == 1, i) == 2;
     }
     const bool *both[] = {masks, masks + half};
-    ir_value *inputs[] = {x, combined(n, n->inputs[2], both), combined(n, n->inputs[3], both)};
+    ir_value *inputs[3] = {x};
+    for (int i = 1; i < 3; i++) inputs[i] = combined(n, n->inputs[1 + i], both);
     op_attributes attributes = NONE;
     if (!inputs[1] || !inputs[2] ||
         !import_attributes_add_integer(n, &attributes, "interleaved",
@@ -193,8 +195,8 @@ base_status import_convert_ms_engram_gate(import_node *n) {
     if (size < 1)
         return base_fail_unsupported(n->importer->report, "needs keys of rank 4 and of a known size");
     const double epsilon = (double)import_real(n, "epsilon", 1e-5f);
-    ir_value *products = expr_binary(n, OP_MUL, normalized(n, n->inputs[0], n->inputs[3], epsilon),
-                                     normalized(n, n->inputs[1], n->inputs[4], epsilon));
+    ir_value *products = normalized(n, n->inputs[0], n->inputs[3], epsilon);
+    products = expr_binary(n, OP_MUL, products, normalized(n, n->inputs[1], n->inputs[4], epsilon));
     ir_value *sum = expr_reduce(n, OP_REDUCE_SUM, products, 1, &last, true);
     if (!sum) return import_memory(n);
     ir_value *dot = expr_binary(n, OP_MUL, sum, expr_number(n, sum, 1 / sqrt((double)size)));
@@ -203,12 +205,6 @@ base_status import_convert_ms_engram_gate(import_node *n) {
     ir_value *gate = expr_unary(n, OP_SIGMOID, expr_binary(n, OP_MUL, expr_unary(n, OP_SIGN, dot), root));
     ir_value *value = expr_axis(n, OP_UNSQUEEZE, expr_widened(n, n->inputs[2]), 2);
     return expr_finish_as(n, import_dtype_of(keys), expr_binary(n, OP_MUL, gate, value));
-}
-
-/* x[:, first : end] */
-static ir_value *columns(const import_node *n, ir_value *x, int64_t first, int64_t end) {
-    ir_value *start = expr_vector(n, first);
-    return expr_slice(n, x, 1, start, expr_vector(n, end));
 }
 
 /* Numbers of the last 2, 3, ... tokens at each place: multiples of these, combined bit by bit, modulo the size of each head's table. */
@@ -227,13 +223,11 @@ base_status import_convert_ms_ngram_hash(import_node *n) {
             (long long)most, (long long)heads, MOST);
     if (import_rank_of(ids) != 2) return base_fail_unsupported(report, "needs ids of rank 2");
     if (!past) {
-        const int64_t before = most - 1;
-        ir_value *batch = expr_extent(n, ids, 0),
-                 *extents[] = {batch, import_constant_integers(n, 1, &before)};
-        ir_value *filled[] = {expr_number(n, ids, (double)import_integer(n, "pad_id", 0)),
-                              batch && extents[1] ? expr_with_integer(n, OP_CONCAT, "axis", 0, 2, extents)
-                                                  : NULL};
-        past = filled[0] && filled[1] ? import_make(n, OP_EXPAND, NONE, 2, filled) : NULL;
+        ir_value *extents[2], *pad;
+        extents[0] = expr_extent(n, ids, 0);
+        extents[1] = expr_vector(n, most - 1);
+        pad = expr_number(n, ids, (double)import_integer(n, "pad_id", 0));
+        past = expr_binary(n, OP_EXPAND, pad, expr_with_integer(n, OP_CONCAT, "axis", 0, 2, extents));
     }
     ir_value *joined[] = {past, ids};
     ir_value *whole = past ? expr_with_integer(n, OP_CONCAT, "axis", 1, 2, joined) : NULL, *mixed = NULL;
@@ -242,16 +236,13 @@ base_status import_convert_ms_ngram_hash(import_node *n) {
         ir_value *at[] = {n->inputs[1], import_constant_integer(n, i)};
         ir_value *factor = at[1] ? import_make(n, OP_GATHER, NONE, 2, at) : NULL;
         ir_value *shifted =
-            expr_binary(n, OP_MUL, columns(n, whole, most - 1 - i, i ? -i : INT64_MAX), factor);
+            expr_binary(n, OP_MUL, expr_part(n, whole, 1, most - 1 - i, i ? -i : INT64_MAX), factor);
         mixed = i ? expr_binary(n, OP_BITWISE_XOR, mixed, shifted) : shifted;
         if (i == 0) continue;
-        const int64_t first = (i - 1) * heads, end = i * heads, zero = 0;
-        ir_value *part[] = {n->inputs[2], import_constant_integers(n, 1, &first),
-                            import_constant_integers(n, 1, &end), import_constant_integers(n, 1, &zero)};
-        ir_value *sizes = part[1] && part[2] && part[3] ? import_make(n, OP_SLICE, NONE, 4, part) : NULL;
+        ir_value *sizes = expr_part(n, n->inputs[2], 0, (i - 1) * heads, i * heads);
         hashes[i - 1] = expr_binary(n, OP_MOD, expr_axis(n, OP_UNSQUEEZE, mixed, 2), sizes);
         if (!hashes[i - 1]) return import_memory(n);
     }
     status = expr_finish(n, expr_with_integer(n, OP_CONCAT, "axis", 2, (uint32_t)(most - 1), hashes));
-    return status == BASE_OK ? expr_output(n, 1, columns(n, whole, 1 - most, INT64_MAX)) : status;
+    return status == BASE_OK ? expr_output(n, 1, expr_part(n, whole, 1, 1 - most, INT64_MAX)) : status;
 }

@@ -15,7 +15,9 @@ static ir_value *scalar(const import_node *n, ir_value *x) {
 }
 
 ir_value *import_ms_dequantized(const import_node *n, ir_value *x, ir_value *scale, ir_value *zero) {
-    ir_value *inputs[] = {x, scalar(n, scale), scalar(n, zero)};
+    ir_value *inputs[3] = {x};
+    inputs[1] = scalar(n, scale);
+    inputs[2] = scalar(n, zero);
     return x && inputs[1] && (!zero || inputs[2])
                ? import_make(n, OP_DEQUANTIZE_LINEAR, NONE, zero ? 3 : 2, inputs)
                : NULL;
@@ -24,7 +26,9 @@ ir_value *import_ms_dequantized(const import_node *n, ir_value *x, ir_value *sca
 /* `like` has the type of the result: without a zero point, 0 is meant. */
 static ir_value *quantized(const import_node *n, ir_value *x, ir_value *scale, ir_value *zero,
                            const ir_value *like) {
-    ir_value *inputs[] = {x, scalar(n, scale), zero ? scalar(n, zero) : expr_number(n, like, 0)};
+    ir_value *inputs[3] = {x};
+    inputs[1] = scalar(n, scale);
+    inputs[2] = zero ? scalar(n, zero) : expr_number(n, like, 0);
     return x && inputs[1] && inputs[2] ? import_make(n, OP_QUANTIZE_LINEAR, NONE, 3, inputs) : NULL;
 }
 
@@ -54,7 +58,8 @@ base_status import_convert_ms_qlinear_binary(import_node *n) {
     const op_code code = strcmp(n->proto->op_type, "QLinearAdd") == 0 ? OP_ADD : OP_MUL;
     base_status status = check(n, 7, EXPR_INPUT(2) | EXPR_INPUT(5));
     if (status != BASE_OK) return status;
-    ir_value *y = expr_binary(n, code, dequantized_input(n, 0), dequantized_input(n, 3));
+    ir_value *y = dequantized_input(n, 0);
+    y = expr_binary(n, code, y, dequantized_input(n, 3));
     return expr_finish(n, quantized(n, y, n->inputs[6], expr_input(n, 7), n->inputs[0]));
 }
 
@@ -76,7 +81,8 @@ base_status import_convert_ms_qlinear_unary(import_node *n) {
 base_status import_convert_ms_qlinear_where(import_node *n) {
     base_status status = expr_need_dtype(n, n->inputs[1]);
     if (status != BASE_OK) return status;
-    ir_value *y = expr_select(n, n->inputs[0], dequantized_input(n, 1), dequantized_input(n, 4));
+    ir_value *x = dequantized_input(n, 1), *y = dequantized_input(n, 4);
+    y = expr_select(n, n->inputs[0], x, y);
     return expr_finish(n, quantized(n, y, n->inputs[7], expr_input(n, 8), n->inputs[1]));
 }
 
@@ -196,7 +202,8 @@ static ir_value *scaled(const import_node *n, ir_value *product, ir_value *a_sca
                         ir_value *bias) {
     const op_dtype dtype = import_dtype_of(b_scale) == OP_NONE ? OP_FLOAT : import_dtype_of(b_scale);
     ir_value *scale = expr_binary(n, OP_MUL, scalar(n, a_scale), b_scale);
-    ir_value *y = expr_binary(n, OP_MUL, expr_cast(n, product, OP_FLOAT), expr_cast(n, scale, OP_FLOAT));
+    ir_value *y = expr_cast(n, product, OP_FLOAT);
+    y = expr_binary(n, OP_MUL, y, expr_cast(n, scale, OP_FLOAT));
     y = expr_cast(n, y, dtype);
     return bias ? expr_binary(n, OP_ADD, y, bias) : y;
 }
@@ -257,8 +264,8 @@ base_status import_convert_ms_matmul_integer_16(import_node *n) {
     const bool negative =
         import_dtype_of(n->inputs[0]) == OP_INT16 || import_dtype_of(n->inputs[1]) == OP_INT16;
     const op_dtype wide = negative ? OP_INT32 : OP_UINT32;
-    return expr_finish(
-        n, expr_binary(n, OP_MATMUL, expr_cast(n, n->inputs[0], wide), expr_cast(n, n->inputs[1], wide)));
+    ir_value *a = expr_cast(n, n->inputs[0], wide), *b = expr_cast(n, n->inputs[1], wide);
+    return expr_finish(n, expr_binary(n, OP_MATMUL, a, b));
 }
 
 /* (A - its zero point) (B - its zero point), of which either may be absent. */
@@ -283,11 +290,10 @@ static ir_value *halves_apart(const import_node *n, ir_value *x) {
     int64_t extents[OP_MAX_RANK] = {0};
     op_attributes right = NONE;
     if (rank < 1 || !import_attributes_add_text(n, &right, "direction", "RIGHT")) return NULL;
-    ir_value *shift[] = {x, expr_number(n, x, 4)};
-    ir_value *both[] = {
-        expr_axis(n, OP_UNSQUEEZE, expr_binary(n, OP_BITWISE_AND, x, expr_number(n, x, 15)), last),
-        shift[1] ? expr_axis(n, OP_UNSQUEEZE, import_make(n, OP_BIT_SHIFT, right, 2, shift), last) : NULL};
-    if (!both[0] || !both[1]) return NULL;
+    ir_value *shift[] = {x, expr_number(n, x, 4)}, *both[2];
+    if (!shift[1]) return NULL;
+    both[0] = expr_axis(n, OP_UNSQUEEZE, expr_binary(n, OP_BITWISE_AND, x, expr_number(n, x, 15)), last);
+    both[1] = expr_axis(n, OP_UNSQUEEZE, import_make(n, OP_BIT_SHIFT, right, 2, shift), last);
     extents[rank - 1] = -1;
     return expr_reshape(n, expr_with_integer(n, OP_CONCAT, "axis", last, 2, both), (size_t)rank, extents);
 }
@@ -348,17 +354,13 @@ base_status import_convert_ms_gather_block_quantized(import_node *n) {
         if (!parts[i]) return import_memory(n);
     }
     if (bytes && !parts[2]) {
-        ir_value *like[] = {expr_number(n, parts[0], bits == 4 ? 8 : 128), expr_unary(n, OP_SHAPE, parts[1])};
-        parts[2] = like[0] && like[1] ? import_make(n, OP_EXPAND, NONE, 2, like) : NULL;
+        parts[2] = expr_number(n, parts[0], bits == 4 ? 8 : 128);
+        parts[2] = expr_binary(n, OP_EXPAND, parts[2], expr_unary(n, OP_SHAPE, parts[1]));
         if (!parts[2]) return import_memory(n);
     } else if (bytes && bits == 4) { /* an odd number of them fills up its last byte */
-        static const int64_t zero = 0, last = -1;
-        ir_value *end = expr_with_integer(
-            n, OP_GATHER, "axis", 0, 2,
-            (ir_value *[]){expr_unary(n, OP_SHAPE, parts[1]), import_constant_integers(n, 1, &last)});
-        ir_value *slice[] = {parts[2], import_constant_integers(n, 1, &zero), end,
-                             import_constant_integers(n, 1, &last)};
-        parts[2] = slice[1] && slice[2] && slice[3] ? import_make(n, OP_SLICE, NONE, 4, slice) : NULL;
+        ir_value *extents = expr_unary(n, OP_SHAPE, parts[1]);
+        ir_value *end = expr_binary(n, OP_GATHER, extents, expr_vector(n, -1));
+        parts[2] = expr_slice(n, parts[2], -1, expr_vector(n, 0), end);
         if (!parts[2]) return import_memory(n);
     }
     op_attributes attributes = NONE;

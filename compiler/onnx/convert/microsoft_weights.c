@@ -39,7 +39,8 @@ static base_status multiply_packed(import_node *n, int64_t depth, int64_t column
         .name = "ouro.levels", .kind = OP_ATTRIBUTE_FLOATS, .count = LEVELS, .as.reals = levels};
     op_attributes attributes = NONE;
     ir_value *codes = n->inputs[1];
-    codes = expr_binary(n, OP_BITWISE_OR, shifted(n, codes, "LEFT"), shifted(n, codes, "RIGHT"));
+    ir_value *left = shifted(n, codes, "LEFT");
+    codes = expr_binary(n, OP_BITWISE_OR, left, shifted(n, codes, "RIGHT"));
     ir_value *inputs[] = {n->inputs[0], expr_reshape(n, codes, 3, extents), n->inputs[2]};
     if (!inputs[1] || !import_ms_add_bits(n, &attributes, depth, columns, 4, block) ||
         !ir_attribute_set(n->importer->module, &attributes, &table))
@@ -49,10 +50,8 @@ static base_status multiply_packed(import_node *n, int64_t depth, int64_t column
 
 /* The first `count` elements of x, whatever its shape. */
 static ir_value *first_of(const import_node *n, ir_value *x, int64_t count) {
-    static const int64_t all = -1, zero = 0;
-    ir_value *inputs[] = {expr_reshape(n, x, 1, &all), import_constant_integers(n, 1, &zero),
-                          import_constant_integers(n, 1, &count)};
-    return inputs[0] && inputs[1] && inputs[2] ? import_make(n, OP_SLICE, NONE, 3, inputs) : NULL;
+    static const int64_t all = -1;
+    return expr_part(n, expr_reshape(n, x, 1, &all), 0, 0, count);
 }
 
 /* Blocks that lie anywhere: weights [columns, depth] as reals. */
@@ -60,14 +59,15 @@ static ir_value *unpacked(const import_node *n, int64_t depth, int64_t columns, 
     const int64_t extents[] = {columns, depth}, one_each[] = {-1, 1}, repeats[] = {1, block};
     const op_dtype dtype = import_dtype_of(n->inputs[0]);
     ir_value *codes = n->inputs[1], *table = import_constant_reals(n, LEVELS, levels);
-    ir_value *both[] = {
-        expr_reshape(n, shifted(n, codes, "RIGHT"), 2, one_each),
-        expr_reshape(n, expr_binary(n, OP_BITWISE_AND, codes, expr_number(n, codes, LEVELS - 1)), 2, one_each)};
+    ir_value *both[2], *low;
+    both[0] = expr_reshape(n, shifted(n, codes, "RIGHT"), 2, one_each);
+    low = expr_binary(n, OP_BITWISE_AND, codes, expr_number(n, codes, LEVELS - 1));
+    both[1] = expr_reshape(n, low, 2, one_each);
     codes = expr_with_integer(n, OP_CONCAT, "axis", 1, 2, both);
     codes = expr_cast(n, first_of(n, codes, depth * columns), OP_INT32);
     ir_value *scales = expr_tile(n, expr_reshape(n, n->inputs[2], 2, one_each), 2, repeats);
-    ir_value *weights = expr_binary(n, OP_MUL, expr_cast(n, expr_binary(n, OP_GATHER, table, codes), dtype),
-                                    first_of(n, scales, depth * columns));
+    ir_value *weights = expr_cast(n, expr_binary(n, OP_GATHER, table, codes), dtype);
+    weights = expr_binary(n, OP_MUL, weights, first_of(n, scales, depth * columns));
     return expr_reshape(n, weights, 2, extents);
 }
 

@@ -50,8 +50,9 @@ static base_status convert_binarizer(import_node *n) {
     if (status != BASE_OK) return status;
     ir_value *limit = import_constant_real(n, OP_FLOAT, (double)import_real(n, "threshold", 0));
     const op_dtype dtype = import_dtype_of(x);
-    ir_value *above = expr_binary(n, OP_GREATER, dtype == OP_DOUBLE ? x : expr_cast(n, x, OP_FLOAT),
-                                  dtype == OP_DOUBLE ? expr_cast(n, limit, OP_DOUBLE) : limit);
+    const op_dtype wide = dtype == OP_DOUBLE ? OP_DOUBLE : OP_FLOAT;
+    ir_value *above = expr_cast(n, x, wide);
+    above = expr_binary(n, OP_GREATER, above, expr_cast(n, limit, wide));
     return expr_finish(n, expr_cast(n, above, dtype));
 }
 
@@ -244,7 +245,9 @@ static base_status convert_one_hot_encoder(import_node *n) {
         status = base_fail(n->importer->report, BASE_INVALID, "cats_int64s and cats_strings are absent");
     if (status != BASE_OK) return status;
     if (import_dtype_of(categories) == OP_INT64) x = expr_cast(n, x, OP_INT64);
-    ir_value *inputs[] = {x, categories, positions(n, count), import_constant_integer(n, (int64_t)count)};
+    ir_value *inputs[4] = {x, categories};
+    inputs[2] = positions(n, count);
+    inputs[3] = import_constant_integer(n, (int64_t)count);
     for (int i = 0; i < 4; i++)
         if (!inputs[i]) return import_memory(n);
     ir_value *position = import_make(n, OP_LABEL_ENCODER, NONE, 4, inputs);

@@ -47,18 +47,15 @@ static ir_value *nothing(const import_node *n, const ir_value *values) {
 /* The value of each of `wanted` keys, or nothing, as a row: the place of a key is the largest of those where it is found, and -1,
  * which is that of the nothing after the last value. */
 static ir_value *looked_up(const import_node *n, ir_value *const *parts, ir_value *wanted) {
-    static const int64_t last = 1, minus_one = -1;
+    static const int64_t last = 1;
     ir_value *count = import_make(n, OP_SIZE, NONE, 1, (ir_value *[]){parts[0]});
-    ir_value *range[] = {import_constant_integer(n, 0), count, import_constant_integer(n, 1)};
-    if (!count || !range[0] || !range[2] || !wanted) return NULL;
-    ir_value *found = expr_binary(n, OP_EQUAL, expr_axis(n, OP_UNSQUEEZE, wanted, 1),
-                                  expr_axis(n, OP_UNSQUEEZE, parts[0], 0));
-    ir_value *places =
-        expr_select(n, found, expr_axis(n, OP_UNSQUEEZE, import_make(n, OP_RANGE, NONE, 3, range), 0),
-                    import_constant_integer(n, -1));
-    ir_value *none = import_constant_integers(n, 1, &minus_one);
-    ir_value *target[] = {expr_unary(n, OP_SHAPE, wanted), import_constant_integers(n, 1, &last)};
-    if (!places || !none || !target[0] || !target[1]) return NULL;
+    ir_value *found = expr_axis(n, OP_UNSQUEEZE, wanted, 1);
+    found = expr_binary(n, OP_EQUAL, found, expr_axis(n, OP_UNSQUEEZE, parts[0], 0));
+    ir_value *places = expr_axis(n, OP_UNSQUEEZE, expr_steps(n, count, 1), 0);
+    places = expr_select(n, found, places, import_constant_integer(n, -1));
+    ir_value *none = expr_vector(n, -1), *target[2];
+    target[0] = expr_unary(n, OP_SHAPE, wanted);
+    target[1] = expr_vector(n, 1);
     ir_value *column = expr_with_integer(n, OP_CONCAT, "axis", 0, 2, target);
     ir_value *beside[] = {places, expr_binary(n, OP_EXPAND, none, column)};
     if (!beside[1]) return NULL;
@@ -117,12 +114,10 @@ base_status import_convert_cast_map(import_node *n) {
     base_status status = take_apart(n, OP_INT64, parts);
     if (status != BASE_OK) return status;
     if (sparse) {
-        ir_value *range[] = {import_constant_integer(n, 0), import_constant_integer(n, most),
-                             import_constant_integer(n, 1)};
         /* What is not there is 0 in the result's type. */
         parts[1] = expr_cast(n, parts[1], to);
-        if (!range[0] || !range[1] || !range[2] || !parts[1]) return import_memory(n);
-        row = looked_up(n, parts, import_make(n, OP_RANGE, NONE, 3, range));
+        if (!parts[1]) return import_memory(n);
+        row = looked_up(n, parts, expr_steps(n, import_constant_integer(n, most), 1));
     } else {
         row = sorted(n, parts);
         row = row ? expr_cast(n, row, to) : NULL;

@@ -13,7 +13,8 @@ static const op_attributes NONE = {0};
 static ir_value *softmax_of_nonzero(const import_node *n, ir_value *x) {
     static const int64_t last = -1;
     ir_value *largest = expr_reduce(n, OP_REDUCE_MAX, x, 1, &last, true);
-    ir_value *some = expr_binary(n, OP_GREATER, expr_unary(n, OP_ABS, x), expr_number(n, x, 0.0000001));
+    ir_value *some = expr_unary(n, OP_ABS, x);
+    some = expr_binary(n, OP_GREATER, some, expr_number(n, x, 0.0000001));
     ir_value *power = expr_unary(n, OP_EXP, expr_binary(n, OP_SUB, x, largest));
     ir_value *rest = expr_binary(n, OP_MUL, x, expr_unary(n, OP_EXP, expr_unary(n, OP_NEG, largest)));
     ir_value *y = expr_select(n, some, power, rest);
@@ -26,18 +27,19 @@ static ir_value *softmax_of_nonzero(const import_node *n, ir_value *x) {
  * the error function and its inverse", 2008) with a = 0.147. */
 static ir_value *probit(const import_node *n, ir_value *x) {
     const double a = 0.147, pi = 3.14159265358979323846;
-    ir_value *z =
-        expr_binary(n, OP_SUB, expr_binary(n, OP_MUL, x, expr_number(n, x, 2)), expr_number(n, x, 1));
     ir_value *one = expr_number(n, x, 1);
-    ir_value *logarithm = expr_unary(
-        n, OP_LOG, expr_binary(n, OP_MUL, expr_binary(n, OP_SUB, one, z), expr_binary(n, OP_ADD, one, z)));
-    ir_value *half = expr_binary(n, OP_ADD, expr_binary(n, OP_MUL, logarithm, expr_number(n, x, 0.5)),
-                                 expr_number(n, x, 2 / (pi * a)));
-    ir_value *inner = expr_binary(n, OP_SUB, expr_binary(n, OP_MUL, half, half),
-                                  expr_binary(n, OP_MUL, logarithm, expr_number(n, x, 1 / a)));
-    ir_value *magnitude = expr_unary(n, OP_SQRT, expr_binary(n, OP_SUB, expr_unary(n, OP_SQRT, inner), half));
-    return expr_binary(n, OP_MUL, expr_binary(n, OP_MUL, expr_unary(n, OP_SIGN, z), magnitude),
-                       expr_number(n, x, 1.41421356237309504880));
+    ir_value *z = expr_binary(n, OP_SUB, expr_binary(n, OP_MUL, x, expr_number(n, x, 2)), one);
+    ir_value *less = expr_binary(n, OP_SUB, one, z);
+    ir_value *product = expr_binary(n, OP_MUL, less, expr_binary(n, OP_ADD, one, z));
+    ir_value *logarithm = expr_unary(n, OP_LOG, product);
+    ir_value *half = expr_binary(n, OP_MUL, logarithm, expr_number(n, x, 0.5));
+    half = expr_binary(n, OP_ADD, half, expr_number(n, x, 2 / (pi * a)));
+    ir_value *square = expr_binary(n, OP_MUL, half, half);
+    ir_value *scaled = expr_binary(n, OP_MUL, logarithm, expr_number(n, x, 1 / a));
+    ir_value *root = expr_unary(n, OP_SQRT, expr_binary(n, OP_SUB, square, scaled));
+    ir_value *magnitude = expr_unary(n, OP_SQRT, expr_binary(n, OP_SUB, root, half));
+    ir_value *y = expr_binary(n, OP_MUL, expr_unary(n, OP_SIGN, z), magnitude);
+    return expr_binary(n, OP_MUL, y, expr_number(n, x, 1.41421356237309504880));
 }
 
 base_status import_ml_transformed(const import_node *n, ir_value **scores) {

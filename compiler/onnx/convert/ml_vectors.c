@@ -24,8 +24,8 @@ static base_status kernels(const import_node *n, ir_value *x, const Onnx__Attrib
                          given ? given->n_floats : 0, count);
     ir_value *vectors = matrix(n, given->floats, count, given->n_floats / count);
     if (import_text_is(n, "kernel_type", "RBF", "LINEAR")) {
-        ir_value *d =
-            expr_binary(n, OP_SUB, expr_axis(n, OP_UNSQUEEZE, x, 1), expr_axis(n, OP_UNSQUEEZE, vectors, 0));
+        ir_value *d = expr_axis(n, OP_UNSQUEEZE, x, 1);
+        d = expr_binary(n, OP_SUB, d, expr_axis(n, OP_UNSQUEEZE, vectors, 0));
         ir_value *square = expr_reduce(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, d, d), 1, &last, false);
         *y = expr_unary(n, OP_EXP, expr_binary(n, OP_MUL, square, expr_number(n, square, -gamma)));
         return *y ? BASE_OK : import_memory(n);
@@ -33,8 +33,8 @@ static base_status kernels(const import_node *n, ir_value *x, const Onnx__Attrib
     ir_value *dot = expr_binary(n, OP_MATMUL, x, expr_transpose(n, vectors, 2, turned));
     *y = dot;
     if (!import_text_is(n, "kernel_type", "LINEAR", "LINEAR")) {
-        dot = expr_binary(n, OP_ADD, expr_binary(n, OP_MUL, dot, expr_number(n, dot, gamma)),
-                          expr_number(n, dot, coefficient));
+        dot = expr_binary(n, OP_MUL, dot, expr_number(n, dot, gamma));
+        dot = expr_binary(n, OP_ADD, dot, expr_number(n, dot, coefficient));
         if (import_text_is(n, "kernel_type", "POLY", "LINEAR"))
             *y = expr_binary(n, OP_POW, dot, expr_number(n, dot, degree));
         else if (import_text_is(n, "kernel_type", "SIGMOID", "LINEAR")) *y = expr_unary(n, OP_TANH, dot);
@@ -63,7 +63,8 @@ base_status import_convert_svm_regressor(import_node *n) {
     y = expr_binary(n, OP_ADD, y, import_constant_reals(n, 1, rho->floats));
     if (import_integer(n, "one_class", 0) != 0) {
         ir_value *above = expr_binary(n, OP_GREATER, y, expr_number(n, y, 0));
-        y = expr_select(n, above, expr_number(n, y, 1), expr_number(n, y, -1));
+        ir_value *one = expr_number(n, y, 1);
+        y = expr_select(n, above, one, expr_number(n, y, -1));
     }
     if (!y) return import_memory(n);
     status = import_ml_transformed(n, &y);
@@ -125,9 +126,9 @@ static ir_value *elected(const import_node *n, const pairing *p, ir_value *decis
     ir_value *above =
         expr_cast(n, expr_binary(n, OP_GREATER, decisions, expr_number(n, decisions, 0)), OP_FLOAT);
     ir_value *below = expr_binary(n, OP_SUB, expr_number(n, above, 1), above);
-    ir_value *votes =
-        expr_binary(n, OP_ADD, expr_binary(n, OP_MATMUL, above, matrix(n, p->first, p->pairs, p->classes)),
-                    expr_binary(n, OP_MATMUL, below, matrix(n, p->second, p->pairs, p->classes)));
+    above = expr_binary(n, OP_MATMUL, above, matrix(n, p->first, p->pairs, p->classes));
+    below = expr_binary(n, OP_MATMUL, below, matrix(n, p->second, p->pairs, p->classes));
+    ir_value *votes = expr_binary(n, OP_ADD, above, below);
     if (!votes || !import_attributes_add_integer(n, &attributes, "axis", 1) ||
         !import_attributes_add_integer(n, &attributes, "keepdims", 0))
         return NULL;
@@ -144,10 +145,12 @@ static base_status probabilities(const import_node *n, const pairing *p, ir_valu
             n->importer->report, BASE_INVALID,
             "prob_a and prob_b have %zu and %zu numbers, expected one each for %zu pairs of classes",
             a->n_floats, b ? b->n_floats : 0, p->pairs);
-    ir_value *line = expr_binary(n, OP_ADD, expr_binary(n, OP_MUL, d, import_ml_reals(n, "prob_a")),
-                                 import_ml_reals(n, "prob_b"));
+    ir_value *line = expr_binary(n, OP_MUL, d, import_ml_reals(n, "prob_a"));
+    line = expr_binary(n, OP_ADD, line, import_ml_reals(n, "prob_b"));
     ir_value *first = expr_unary(n, OP_SIGMOID, expr_unary(n, OP_NEG, line));
-    ir_value *limits[] = {first, expr_number(n, d, 1e-7), expr_number(n, d, 1 - 1e-7)};
+    ir_value *limits[3] = {first};
+    limits[1] = expr_number(n, d, 1e-7);
+    limits[2] = expr_number(n, d, 1 - 1e-7);
     if (!first || !limits[1] || !limits[2]) return import_memory(n);
     first = import_make(n, OP_CLIP, (op_attributes){0}, 3, limits);
     *decisions =

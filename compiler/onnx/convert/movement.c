@@ -17,8 +17,9 @@ base_status import_convert_slice(import_node *n) {
         return base_fail(n->importer->report, BASE_INVALID,
                          "%zu starts, %zu ends and %zu axes: their numbers must agree", starts, ends, axes);
     }
-    ir_value *inputs[4] = {n->inputs[0], import_constant_integers(n, starts, start),
-                           import_constant_integers(n, ends, end)};
+    ir_value *inputs[4] = {n->inputs[0]};
+    inputs[1] = import_constant_integers(n, starts, start);
+    inputs[2] = import_constant_integers(n, ends, end);
     if (axis) inputs[3] = import_constant_integers(n, axes, axis);
     if (!inputs[1] || !inputs[2] || (axis && !inputs[3])) return import_memory(n);
     return import_finish(n, OP_SLICE, NONE, axis ? 4 : 3, inputs);
@@ -126,9 +127,10 @@ base_status import_convert_tile(import_node *n) {
         return import_memory(n);
     }
     tiles[0] = import_make(n, OP_CAST, to, 1, tiles);
-    ir_value *parts[3] = {import_constant_integers(n, (size_t)axis, ones),
-                          tiles[0] ? import_make(n, OP_RESHAPE, NONE, 2, tiles) : NULL,
-                          import_constant_integers(n, (size_t)(rank - axis - 1), ones)};
+    ir_value *parts[3];
+    parts[0] = import_constant_integers(n, (size_t)axis, ones);
+    parts[1] = tiles[0] ? import_make(n, OP_RESHAPE, NONE, 2, tiles) : NULL;
+    parts[2] = import_constant_integers(n, (size_t)(rank - axis - 1), ones);
     if (!parts[0] || !parts[1] || !parts[2]) return import_memory(n);
     ir_value *inputs[] = {n->inputs[0], import_make(n, OP_CONCAT, concat, 3, parts)};
     return inputs[1] ? import_finish(n, OP_TILE, NONE, 2, inputs) : import_memory(n);

@@ -53,8 +53,9 @@ base_status import_convert_softmax(import_node *n) {
     op_attributes flat = NONE;
     if (!import_attributes_add_integer(n, &flat, "axis", axis)) return import_memory(n);
     ir_value *matrix = import_make(n, OP_FLATTEN, flat, 1, &x);
-    ir_value *inputs[2] = {matrix ? import_make(n, n->code, attributes, 1, &matrix) : NULL,
-                           import_make(n, OP_SHAPE, NONE, 1, &x)};
+    ir_value *inputs[2];
+    inputs[0] = matrix ? import_make(n, n->code, attributes, 1, &matrix) : NULL;
+    inputs[1] = import_make(n, OP_SHAPE, NONE, 1, &x);
     op_attributes exactly = NONE; /* extents of zero are meant */
     if (!inputs[0] || !inputs[1] || !import_attributes_add_integer(n, &exactly, "allowzero", 1))
         return import_memory(n);

@@ -191,13 +191,13 @@ base_status import_trees(const import_node *n, const tree_source *trees, ir_valu
     double *base = trees->base_count ? BASE_ARRAY(&n->importer->arena, double, trees->base_count) : NULL;
     if (trees->base_count && !base) return import_memory(n);
     if (base) memcpy(base, trees->base, trees->base_count * sizeof *base);
-    ir_value *inputs[] = {x,
-                          integers(n, l.count, l.words, l.nodes),
-                          integers(n, (int32_t)trees->root_count, 0, l.roots),
-                          integers(n, l.count + 1, 0, l.first),
-                          integers(n, (int32_t)l.entries, 0, l.targets),
-                          reals(n, trees->wide, l.entries, l.weights),
-                          base ? reals(n, trees->wide, trees->base_count, base) : NULL};
+    ir_value *inputs[7] = {x};
+    inputs[1] = integers(n, l.count, l.words, l.nodes);
+    inputs[2] = integers(n, (int32_t)trees->root_count, 0, l.roots);
+    inputs[3] = integers(n, l.count + 1, 0, l.first);
+    inputs[4] = integers(n, (int32_t)l.entries, 0, l.targets);
+    inputs[5] = reals(n, trees->wide, l.entries, l.weights);
+    inputs[6] = base ? reals(n, trees->wide, trees->base_count, base) : NULL;
     const uint32_t count = base ? 7 : 6;
     for (uint32_t i = 0; i < count; i++)
         if (!inputs[i]) return import_memory(n);
