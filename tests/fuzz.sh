@@ -52,10 +52,10 @@ declare -A broken=()
 
 # run TARGET SECONDS: libFuzzer once; counts, prints, and remembers a target that found something.
 run() {
-    local target=$1 corpus=$PWD/build-fuzz/corpus/$1 # whole: fuzz_command works in a folder of its own
+    local target=$1 corpus=$PWD/build-fuzz/corpus/$1 # whole, as seeds are: fuzz_command works in a folder of its own
     mkdir -p "$corpus"
     local folders=() options=() log=build-fuzz/$target.log found=0 executions
-    [ ! -d tests/fuzz/seeds/"$target" ] || folders+=(tests/fuzz/seeds/"$target")
+    [ ! -d tests/fuzz/seeds/"$target" ] || folders+=("$PWD"/tests/fuzz/seeds/"$target")
     case $target in
     fuzz_import | fuzz_compile) folders+=($examples) options+=(-max_len=16384) ;;
     fuzz_ir) folders+=(tests/ir/cases tests/passes/*/cases) options+=(-max_len=4096) ;;
