@@ -45,6 +45,11 @@ double rt_element_load(op_dtype dtype, const void *data, int64_t index) {
     }
 }
 
+/* NaN is the least one. */
+static double limited(double value, double least, double most) {
+    return value > least ? value < most ? value : most : least;
+}
+
 void rt_element_store(op_dtype dtype, void *data, int64_t index, double value) {
     switch (dtype) {
     case OP_FLOAT:
@@ -60,10 +65,10 @@ void rt_element_store(op_dtype dtype, void *data, int64_t index, double value) {
         ((uint16_t *)data)[index] = base_bfloat16_from_double(value);
         break;
     case OP_INT8:
-        ((int8_t *)data)[index] = (int8_t)value;
+        ((int8_t *)data)[index] = (int8_t)limited(value, INT8_MIN, INT8_MAX);
         break;
     case OP_UINT8:
-        ((uint8_t *)data)[index] = (uint8_t)value;
+        ((uint8_t *)data)[index] = (uint8_t)limited(value, 0, UINT8_MAX);
         break;
     default:
         break;

@@ -154,7 +154,7 @@ static inline bool rt_thin_shared(const rt_thin *stack, int64_t size, size_t byt
 }
 
 /* The element at `index` of a tensor of any numeric type, as a double (64-bit integers are rounded); and its change, in a real type
- * or 8-bit integers. */
+ * or 8-bit integers, which are limited to what these hold. */
 double rt_element_load(op_dtype dtype, const void *data, int64_t index);
 void rt_element_store(op_dtype dtype, void *data, int64_t index, double value);
 /* The same of `count` elements from number `first` on. */

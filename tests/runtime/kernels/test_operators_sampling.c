@@ -89,6 +89,43 @@ static void floats_are_sampled_as_doubles(void **state) {
     }
 }
 
+/* Cubic curves go beyond the bytes that they lead through: what is sampled there is the nearest byte. */
+static void bytes_are_limited(void **state) {
+    (void)state;
+    int beyond = 0;
+    for (int type = 0; type < 2; type++) {
+        const op_dtype dtype = type ? OP_UINT8 : OP_INT8;
+        const double low = type ? 0 : INT8_MIN, high = type ? UINT8_MAX : INT8_MAX;
+        enum { SIDE = 8, POINTS = 21 };
+        application apps[2];
+        for (int k = 0; k < 2; k++) {
+            application_init(&apps[k], OP_GRID_SAMPLE);
+            void *image = application_input(&apps[k], k ? OP_DOUBLE : dtype, 4, DIMS(1, 1, SIDE, SIDE));
+            for (int i = 0; i < SIDE * SIDE; i++) {
+                const double value = (i + i / SIDE) / 2 % 2 ? low : high;
+                if (k) ((double *)image)[i] = value;
+                else rt_element_store(dtype, image, i, value);
+            }
+            float *grid = application_input(&apps[k], OP_FLOAT, 4, DIMS(1, POINTS, POINTS, 2));
+            for (int i = 0; i < POINTS * POINTS; i++) {
+                grid[2 * i] = (float)(i % POINTS) / (POINTS / 2) - 1;
+                grid[2 * i + 1] = (float)(i / POINTS) / (POINTS / 2) - 1;
+            }
+            application_text(&apps[k], "mode", "cubic");
+            application_run(&apps[k], "portable.grid_sample", 1);
+        }
+        for (int i = 0; i < POINTS * POINTS; i++) {
+            const double exact = application_element(&apps[1].outputs[0], i);
+            beyond += exact < low || exact > high;
+            assert_true(application_element(&apps[0].outputs[0], i) == trunc(exact < low    ? low
+                                                                             : exact > high ? high
+                                                                                            : exact));
+        }
+        for (int k = 0; k < 2; k++) application_free(&apps[k]);
+    }
+    assert_true(beyond > 100);
+}
+
 /* Regions in and around images, of more channels and bins than are made together, and of some that see more than can be. */
 static void regions_of_floats_are_those_of_doubles(void **state) {
     (void)state;
@@ -169,9 +206,9 @@ static void regions_without_extent_are_zeros(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(grids_are_mapped),
-                                       cmocka_unit_test(floats_are_sampled_as_doubles),
-                                       cmocka_unit_test(regions_of_floats_are_those_of_doubles),
-                                       cmocka_unit_test(regions_without_extent_are_zeros)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(grids_are_mapped), cmocka_unit_test(floats_are_sampled_as_doubles),
+        cmocka_unit_test(bytes_are_limited), cmocka_unit_test(regions_of_floats_are_those_of_doubles),
+        cmocka_unit_test(regions_without_extent_are_zeros)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
