@@ -440,18 +440,23 @@ static bool sum_integers(const product_job *job, int64_t a, int64_t b, int64_t c
     return true;
 }
 
-/* Integers wrap around; unsigned arithmetic says so. */
-#define INTEGER_ELEMENT(type, wide)                                                                          \
+/* A number as an integer, or the nearest one that the type has; NaN is the least one. */
+#define NEAREST(type, value, least, most)                                                                    \
+    ((value) >= (double)(most) ? (type)(most) : (value) > (double)(least) ? (type)(value) : (type)(least))
+
+/* Integers wrap around; unsigned arithmetic says so. Those that factors make are limited. */
+#define INTEGER_ELEMENT(type, wide, least, most)                                                             \
     {                                                                                                        \
         const type *left = (const type *)job->a + a, *right = (const type *)job->b + b;                      \
         wide sum = summed ? (wide)((const type *)job->y)[y] : 0;                                             \
         for (int64_t k = 0; k < product->depth && !summed; k++) {                                            \
             sum += (wide)left[k * product->a_depth] * (wide)right[k * product->b_depth];                     \
         }                                                                                                    \
-        if (product->alpha != 1) sum = (wide)(type)((double)(type)sum * product->alpha);                     \
+        if (product->alpha != 1) sum = (wide)NEAREST(type, (double)(type)sum * product->alpha, least, most); \
         if (product->addend) {                                                                               \
             type more = ((const type *)job->addend)[c];                                                      \
-            sum += product->beta == 1 ? (wide)more : (wide)(type)((double)more * product->beta);             \
+            sum += product->beta == 1 ? (wide)more                                                           \
+                                      : (wide)NEAREST(type, (double)more * product->beta, least, most);      \
         }                                                                                                    \
         ((type *)job->y)[y] = (type)sum;                                                                     \
         break;                                                                                               \
@@ -463,13 +468,13 @@ static void multiply_element(const product_job *job, bool summed, int64_t a, int
     const rt_product *product = job->product;
     switch (product->dtype) {
     case OP_INT32:
-        INTEGER_ELEMENT(int32_t, uint32_t)
+        INTEGER_ELEMENT(int32_t, uint32_t, INT32_MIN, INT32_MAX)
     case OP_UINT32:
-        INTEGER_ELEMENT(uint32_t, uint32_t)
+        INTEGER_ELEMENT(uint32_t, uint32_t, 0, UINT32_MAX)
     case OP_INT64:
-        INTEGER_ELEMENT(int64_t, uint64_t)
+        INTEGER_ELEMENT(int64_t, uint64_t, INT64_MIN, INT64_MAX)
     case OP_UINT64:
-        INTEGER_ELEMENT(uint64_t, uint64_t)
+        INTEGER_ELEMENT(uint64_t, uint64_t, 0, UINT64_MAX)
     default: {
         double sum = 0;
         for (int64_t k = 0; k < product->depth; k++) {

@@ -436,6 +436,39 @@ static void test_matrix_shapes(void **state) {
     application_expect_failure(&app, "input 2 has shape [3], expected one that broadcasts to [3,7]");
 }
 
+/* What a factor makes of an integer is limited to what the type holds; sums wrap around. */
+static void test_factors_of_integers(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_INT32, OP_INT64};
+    for (int type = 0; type < 2; type++) {
+        for (int factor = 0; factor < 2; factor++) {
+            application app;
+            application_init(&app, OP_GEMM);
+            void *a = application_input(&app, dtypes[type], 2, DIMS(2, 1));
+            void *b = application_input(&app, dtypes[type], 2, DIMS(1, 1));
+            void *c = application_input(&app, dtypes[type], 2, DIMS(2, 1));
+            const int64_t rows[] = {7, -7};
+            for (int i = 0; i < 2; i++) {
+                if (type) ((int64_t *)a)[i] = ((int64_t *)c)[i] = rows[i];
+                else ((int32_t *)a)[i] = ((int32_t *)c)[i] = (int32_t)rows[i];
+            }
+            if (type) *(int64_t *)b = 1;
+            else *(int32_t *)b = 1;
+            application_real(&app, factor ? "beta" : "alpha", 1e30f);
+            application_run(&app, "portable.gemm", 1);
+            const void *y = app.outputs[0].data;
+            if (type) {
+                assert_true(((const int64_t *)y)[0] == INT64_MIN + 6); /* the largest, and 7 */
+                assert_true(((const int64_t *)y)[1] == INT64_MAX - 6); /* the least, and -7 */
+            } else {
+                assert_int_equal(((const int32_t *)y)[0], INT32_MIN + 6);
+                assert_int_equal(((const int32_t *)y)[1], INT32_MAX - 6);
+            }
+            application_free(&app);
+        }
+    }
+}
+
 /* More rows, columns and depth than a block has, in the types that go block by block: some of the elements. */
 static void test_blocks(void **state) {
     (void)state;
@@ -465,11 +498,16 @@ static void test_blocks(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks),         cmocka_unit_test(test_matmul),
-        cmocka_unit_test(test_products_order), cmocka_unit_test(test_products_fused),
-        cmocka_unit_test(test_matmul_orders),  cmocka_unit_test(test_interleaved_stack),
-        cmocka_unit_test(test_gemm),           cmocka_unit_test(test_one_column),
-        cmocka_unit_test(test_short_rows),     cmocka_unit_test(test_matrix_shapes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_blocks),
+                                       cmocka_unit_test(test_matmul),
+                                       cmocka_unit_test(test_products_order),
+                                       cmocka_unit_test(test_products_fused),
+                                       cmocka_unit_test(test_matmul_orders),
+                                       cmocka_unit_test(test_interleaved_stack),
+                                       cmocka_unit_test(test_gemm),
+                                       cmocka_unit_test(test_one_column),
+                                       cmocka_unit_test(test_factors_of_integers),
+                                       cmocka_unit_test(test_short_rows),
+                                       cmocka_unit_test(test_matrix_shapes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
