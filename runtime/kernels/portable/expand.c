@@ -103,8 +103,16 @@ static base_status prepare_tile(const op_call *call, const rt_environment *envir
     if (!state) return base_fail_memory(report);
     const op_shape *from = &call->inputs[0].type.shape, *to = &call->outputs[0].type.shape;
     rt_loop *loop = &state->loop;
-    loop->rank = 2 * from->rank;
+    int64_t elements;
+    prepared->state = state;
+    prepared->run = run;
     loop->operands = 2;
+    if (op_shape_elements(to, &elements) && elements == 0) {
+        loop->rank = 1; /* beside an extent of 0 the product of the others need not be a number */
+        loop->dims[0] = 0;
+        return BASE_OK;
+    }
+    loop->rank = 2 * from->rank;
     /* Each dimension becomes two: how often it is repeated, and itself. */
     int64_t from_stride = 1, to_stride = 1;
     for (int32_t i = from->rank - 1; i >= 0; i--) {
@@ -120,8 +128,6 @@ static base_status prepare_tile(const op_call *call, const rt_environment *envir
     }
     rt_loop_collapse(loop);
     state->size = op_dtype_bytes(call->inputs[0].type.dtype);
-    prepared->state = state;
-    prepared->run = run;
     return BASE_OK;
 }
 
