@@ -320,25 +320,26 @@ static bool add_output(ir_node *node, ir_value *value) {
     return true;
 }
 
-ir_value *ir_node_add_output(ir_node *node, const char *name, const op_type *type) {
-    ir_module *module = node->graph->module;
-    ir_value *value = value_new(module, IR_RESULT_OF_NODE, name, type);
-    if (!value) return NULL;
-    value->graph = node->graph;
-    value->node = node;
-    value->index = node->output_count;
-    if (add_output(node, value)) return value;
-    value_forget(module, value);
-    return NULL;
-}
-
-ir_value *ir_node_give_output(ir_node *node, uint32_t index, const char *name, const op_type *type) {
+static ir_value *output_new(ir_node *node, uint32_t index, const char *name, const op_type *type) {
     ir_value *value = value_new(node->graph->module, IR_RESULT_OF_NODE, name, type);
     if (!value) return NULL;
     value->graph = node->graph;
     value->node = node;
     value->index = index;
-    return node->outputs[index] = value;
+    return value;
+}
+
+ir_value *ir_node_add_output(ir_node *node, const char *name, const op_type *type) {
+    ir_value *value = output_new(node, node->output_count, name, type);
+    if (!value || add_output(node, value)) return value;
+    value_forget(node->graph->module, value);
+    return NULL;
+}
+
+ir_value *ir_node_give_output(ir_node *node, uint32_t index, const char *name, const op_type *type) {
+    ir_value *value = output_new(node, index, name, type);
+    if (value) node->outputs[index] = value;
+    return value;
 }
 
 bool ir_node_add_absent_output(ir_node *node) {

@@ -207,9 +207,7 @@ static size_t copied_bytes(const rt_direct *s, bool *as_rows) {
         !base_size_multiply(floats, (size_t)rows, &floats) ||
         !base_size_multiply(floats, (size_t)width, &floats))
         return 0;
-    return floats > SIZE_MAX - RT_ALIGNMENT
-               ? 0
-               : (floats + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT; /* what follows is aligned */
+    return base_size_align(floats, RT_ALIGNMENT, &floats) ? floats : 0; /* for what follows */
 }
 
 static bool estimate(const op_call *call, const rt_environment *environment, size_t scratch_limit,

@@ -58,10 +58,9 @@ bool rt_direct_rows_copy(const rt_direct *s, int64_t *length, size_t *bytes) {
     *length = s->window.output[LINE] + (reach(s) - 1) / s->window.stride[LINE];
     if (!base_size_multiply(all, (size_t)*length, &all) ||
         !base_size_multiply(all, (size_t)rows_of(s), &all) ||
-        !base_size_multiply(all, (size_t)(s->images * s->channels), &all) || all > SIZE_MAX - RT_ALIGNMENT)
+        !base_size_multiply(all, (size_t)(s->images * s->channels), &all))
         return false;
-    *bytes = (all + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT; /* what follows is aligned */
-    return true;
+    return base_size_align(all, RT_ALIGNMENT, bytes); /* for what follows */
 }
 
 void rt_direct_rows_places(const rt_direct *s, int64_t *places) {

@@ -45,10 +45,9 @@ double rt_element_load(op_dtype dtype, const void *data, int64_t index) {
     }
 }
 
-/* NaN is the least one. */
-static double limited(double value, double least, double most) {
-    return value > least ? value < most ? value : most : least;
-}
+/* A number as an integer, or the nearest one that the type has; NaN is the least one. */
+#define NEAREST(type, value, least, most)                                                                    \
+    ((value) >= (double)(most) ? (type)(most) : (value) > (double)(least) ? (type)(value) : (type)(least))
 
 void rt_element_store(op_dtype dtype, void *data, int64_t index, double value) {
     switch (dtype) {
@@ -65,10 +64,10 @@ void rt_element_store(op_dtype dtype, void *data, int64_t index, double value) {
         ((uint16_t *)data)[index] = base_bfloat16_from_double(value);
         break;
     case OP_INT8:
-        ((int8_t *)data)[index] = (int8_t)limited(value, INT8_MIN, INT8_MAX);
+        ((int8_t *)data)[index] = NEAREST(int8_t, value, INT8_MIN, INT8_MAX);
         break;
     case OP_UINT8:
-        ((uint8_t *)data)[index] = (uint8_t)limited(value, 0, UINT8_MAX);
+        ((uint8_t *)data)[index] = NEAREST(uint8_t, value, 0, UINT8_MAX);
         break;
     default:
         break;
@@ -439,10 +438,6 @@ static bool sum_integers(const product_job *job, int64_t a, int64_t b, int64_t c
     else return false;
     return true;
 }
-
-/* A number as an integer, or the nearest one that the type has; NaN is the least one. */
-#define NEAREST(type, value, least, most)                                                                    \
-    ((value) >= (double)(most) ? (type)(most) : (value) > (double)(least) ? (type)(value) : (type)(least))
 
 /* Integers wrap around; unsigned arithmetic says so. Those that factors make are limited. */
 #define INTEGER_ELEMENT(type, wide, least, most)                                                             \

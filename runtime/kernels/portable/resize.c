@@ -311,9 +311,8 @@ static void store_sum(const resize_state *state, double sum, void *to) {
         return;
     }
     if (rt_is_byte(state->dtype)) {
-        double low = state->dtype == OP_INT8 ? -128 : 0, high = state->dtype == OP_INT8 ? 127 : 255;
-        sum = state->stretched ? rint(sum) : (double)cut_off((float)sum, (float)low, (float)high);
-        sum = sum >= high ? high : sum > low ? sum : low;
+        const float low = state->dtype == OP_INT8 ? -128 : 0, high = state->dtype == OP_INT8 ? 127 : 255;
+        sum = state->stretched ? rint(sum) : (double)cut_off((float)sum, low, high);
     }
     rt_element_store(state->dtype, to, 0, sum);
 }

@@ -20,7 +20,7 @@ AVX512 INLINE void finish(bool gated, float low, float high, int vectors, __m512
                 *sum = _mm512_mul_ps(
                     *sum, _mm512_min_ps(_mm512_set1_ps(1), _mm512_max_ps(_mm512_setzero_ps(), part)));
             } else {
-                *sum = _mm512_min_ps(_mm512_set1_ps(high), _mm512_max_ps(_mm512_set1_ps(low), *sum));
+                RT_LIMIT_16(*sum, low, high);
             }
         }
     }

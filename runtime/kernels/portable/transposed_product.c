@@ -229,25 +229,20 @@ AVX512 static void make_phase(const rt_transposed_products *p, int64_t block, in
     const int64_t stride = t->stride[1], width = t->input[1], first = (from - phase + stride - 1) / stride,
                   end = (to - phase + stride - 1) / stride;
     const float *sources[MOST_ELEMENTS], *some[MOST_ELEMENTS];
-    int64_t shifts[MOST_ELEMENTS], count = 0, inner = first, inner_end = end;
-    for (int64_t i = 0; i < t->kernel[0]; i++) {
-        const int64_t up = row + t->before[0] - i * t->dilation[0];
-        if (up < 0 || up % t->stride[0] != 0 || up / t->stride[0] >= t->input[0]) continue;
-        for (int64_t j = 0; j < t->kernel[1]; j++) {
-            const int64_t left = phase + t->before[1] - j * t->dilation[1];
-            if (left % stride != 0) continue;
-            shifts[count] = left / stride;
-            sources[count] = row_of(p, (i * t->kernel[1] + j) * t->blocks + block, up / t->stride[0]);
-            inner = most(inner, -shifts[count]);
-            inner_end = least(inner_end, width - shifts[count]);
-            count++;
-        }
+    rt_transposed_added added[MOST_ELEMENTS];
+    const int64_t count = rt_transposed_find_added(t, row, phase, added);
+    int64_t inner = first, inner_end = end;
+    for (int64_t k = 0; k < count; k++) {
+        sources[k] = row_of(p, added[k].element * t->blocks + block, added[k].line);
+        inner = most(inner, -added[k].shift);
+        inner_end = least(inner_end, width - added[k].shift);
     }
     if (inner_end < inner) inner = inner_end = end; /* none sees all */
     for (int64_t q = first; q < end; q++) {
         if (q == inner && inner < inner_end) {
             float *to_all = y + (q * stride + phase) * pixel;
-            for (int64_t k = 0; k < count; k++) some[k] = rt_address(sources[k], (q + shifts[k]) * LANES);
+            for (int64_t k = 0; k < count; k++)
+                some[k] = rt_address(sources[k], (q + added[k].shift) * LANES);
             if (count == 2) add_two(some[0], some[1], bias, inner_end - inner, to_all, stride * pixel, lanes);
             else add_sources(some, count, bias, inner_end - inner, to_all, stride * pixel, lanes);
             q = inner_end - 1;
@@ -255,8 +250,8 @@ AVX512 static void make_phase(const rt_transposed_products *p, int64_t block, in
         }
         int64_t there = 0;
         for (int64_t k = 0; k < count; k++)
-            if (q + shifts[k] >= 0 && q + shifts[k] < width)
-                some[there++] = rt_address(sources[k], (q + shifts[k]) * LANES);
+            if (q + added[k].shift >= 0 && q + added[k].shift < width)
+                some[there++] = rt_address(sources[k], (q + added[k].shift) * LANES);
         add_sources(some, there, bias, 1, y + (q * stride + phase) * pixel, 0, lanes);
     }
 }

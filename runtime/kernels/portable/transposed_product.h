@@ -46,6 +46,17 @@ typedef struct rt_transposed_products {
     int64_t piece;    /* outputs of each of them but the last: a multiple of the stride */
 } rt_transposed_products;
 
+/* An element of the window that outputs add: its number, the row of the image whose product it is, and how far to the right of output number q
+ * the point is. */
+typedef struct rt_transposed_added {
+    int64_t element, line, shift;
+} rt_transposed_added;
+
+/* What outputs of row `row` add that are `phase` from a multiple of the stride, in the order of elements: output number q is stride * q +
+ * phase, and adds the product of point q + shift where the row has one. How many there are. */
+int64_t rt_transposed_find_added(const rt_transposed *t, int64_t row, int64_t phase,
+                                 rt_transposed_added added[RT_TRANSPOSED_ELEMENTS]);
+
 /* Of few filters: multiplies `count` points of an image from point `first` on by all weights. `y`: where the products of the first point begin;
  * `copy`: memory for t->channels rows of t->capacity floats, from the same point on. For machines with AVX-512. */
 typedef struct rt_transposed_points {

@@ -88,15 +88,6 @@ void rt_transposed_multiply(const rt_transposed_points *points, int threads) {
 
 /* ---- sums ---------------------------------------------------------------------------------------------- */
 
-#if RT_X86_KERNELS
-#define AVX512 __attribute__((target("avx512f")))
-
-/* A row of products of one element of the window, for the outputs of a phase: output number q of these adds at[q], if first <= q < end. */
-typedef struct source {
-    const float *at;
-    int64_t first, end;
-} source;
-
 /* Elements of the window along an axis that `place`, counted from the first place that an element reaches, is made of: the first of them, and
  * how far each is from the next. Those between them are made of nothing; where elements lie apart, some of these are, too. */
 typedef struct steps {
@@ -107,29 +98,49 @@ static steps steps_to(int64_t place, int64_t stride, int64_t dilation) {
     return dilation == 1 ? (steps){(place % stride + stride) % stride, stride} : (steps){0, 1};
 }
 
-/* What outputs of row `row` add that are `phase` from a multiple of the stride. */
-static int64_t find_sources(const rt_transposed_products *p, int64_t filter, int64_t row, int64_t phase,
-                            source sources[RT_TRANSPOSED_ELEMENTS]) {
-    const rt_transposed *t = p->t;
-    const int64_t stride = t->stride[1], width = t->input[1], down = row + t->before[0],
-                  right = phase + t->before[1];
+int64_t rt_transposed_find_added(const rt_transposed *t, int64_t row, int64_t phase,
+                                 rt_transposed_added added[RT_TRANSPOSED_ELEMENTS]) {
+    const int64_t stride = t->stride[1], down = row + t->before[0], right = phase + t->before[1];
     const steps lines = steps_to(down, t->stride[0], t->dilation[0]),
                 columns = steps_to(right, stride, t->dilation[1]);
     int64_t count = 0;
     for (int64_t i = lines.first; i < t->kernel[0]; i += lines.step) {
         const int64_t up = down - i * t->dilation[0], line = up / t->stride[0];
         if (up < 0 || line * t->stride[0] != up || line >= t->input[0]) continue;
-        const int64_t along = t->axis == 0 ? (line - p->first) * width : -p->first,
-                      element = (filter * t->kernel[0] + i) * t->kernel[1];
         int64_t shift = (right - columns.first) / stride;
         for (int64_t j = columns.first; j < t->kernel[1]; j += columns.step, shift--) {
             const int64_t left = right - j * t->dilation[1];
             if (columns.step == 1) shift = left / stride;
-            if (shift * stride != left) continue;
-            sources[count++] = (source){.at = rt_address(p->at, (element + j) * p->step + along + shift),
-                                        .first = -shift,
-                                        .end = width - shift};
+            if (shift * stride == left)
+                added[count++] = (rt_transposed_added){i * t->kernel[1] + j, line, shift};
         }
+    }
+    return count;
+}
+
+#if RT_X86_KERNELS
+#define AVX512 __attribute__((target("avx512f")))
+
+/* A row of products of one element of the window, for the outputs of a phase: output number q of these adds at[q], if first <= q < end. */
+typedef struct source {
+    const float *at;
+    int64_t first, end;
+} source;
+
+/* What outputs of a phase add, of one filter. */
+static int64_t find_sources(const rt_transposed_products *p, int64_t filter, int64_t row, int64_t phase,
+                            source sources[RT_TRANSPOSED_ELEMENTS]) {
+    const rt_transposed *t = p->t;
+    const int64_t width = t->input[1], filter_rows = filter * t->kernel[0] * t->kernel[1];
+    rt_transposed_added added[RT_TRANSPOSED_ELEMENTS];
+    const int64_t count = rt_transposed_find_added(t, row, phase, added);
+    for (int64_t k = 0; k < count; k++) {
+        const int64_t along = t->axis == 0 ? (added[k].line - p->first) * width : -p->first,
+                      shift = added[k].shift;
+        sources[k] =
+            (source){.at = rt_address(p->at, (filter_rows + added[k].element) * p->step + along + shift),
+                     .first = -shift,
+                     .end = width - shift};
     }
     return count;
 }

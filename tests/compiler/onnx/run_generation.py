@@ -25,6 +25,21 @@ np.seterr(over='ignore')  # scores of forbidden words
 
 # ---- decoders: what a word adds to the cache is a row of a table; scores follow from the word, its position and the mean of the cache -----------
 
+def graph_parts():
+    """Lists of nodes and of constants, and functions that add one to either and give its name."""
+    nodes, constants = [], []
+
+    def constant(value):
+        constants.append(numpy_helper.from_array(np.asarray(value), 'constant.%d' % len(constants)))
+        return constants[-1].name
+
+    def op(kind, *given, name=None, **attributes):
+        nodes.append(helper.make_node(kind, list(given), [name or 'value.%d' % len(nodes)], **attributes))
+        return nodes[-1].output[0]
+
+    return nodes, constants, constant, op
+
+
 class Decoder:
     def __init__(self, rng, words, size=4, layers=1, encoded=False):
         self.words, self.size, self.layers, self.encoded = words, size, layers, encoded
@@ -41,15 +56,7 @@ class Decoder:
 
     def graph(self, inputs=None, logits=None):
         """With caches [2, rows, 1, positions, size]; `inputs` and `logits` are names and dimensions that are wrong."""
-        nodes, constants = [], []
-
-        def constant(value):
-            constants.append(numpy_helper.from_array(np.asarray(value), 'constant.%d' % len(constants)))
-            return constants[-1].name
-
-        def op(kind, *given, name=None, **attributes):
-            nodes.append(helper.make_node(kind, list(given), [name or 'value.%d' % len(nodes)], **attributes))
-            return nodes[-1].output[0]
+        nodes, constants, constant, op = graph_parts()
 
         shares = op('Cast', 'attention_mask', to=FLOAT)
         count = op('Max', op('ReduceSum', shares, constant(np.array([1])), keepdims=1), constant(F(1)))
@@ -70,15 +77,7 @@ class Decoder:
     def graphs_encoded(self, own, heard=False):
         """An encoder whose cache is a row for each word that it reads, and a decoder that takes the mean of these; `own`: the encoder gives that alone. `heard`: frames
         of sound in place of words, which are the rows."""
-        nodes, constants = [], []
-
-        def constant(value):
-            constants.append(numpy_helper.from_array(np.asarray(value), 'constant.%d' % len(constants)))
-            return constants[-1].name
-
-        def op(kind, *given, name=None, **attributes):
-            nodes.append(helper.make_node(kind, list(given), [name or 'value.%d' % len(nodes)], **attributes))
-            return nodes[-1].output[0]
+        nodes, constants, constant, op = graph_parts()
 
         caches = lambda kind: ['%s_%d' % (half + '_' + kind, i) for i in range(self.layers) for half in ('key', 'value')]
 
@@ -123,7 +122,7 @@ class Decoder:
             given = [info('logits', FLOAT, ['rows', 'begun' if heard else 1, self.words]), info('encoder_hidden_states', FLOAT, ['rows', 'read', self.size if heard else 1])]
             given += [info('present_' + n, FLOAT, ['rows', 1, 'begun' if heard else 1, self.size]) for n in caches('self')]
         encoder = helper.make_graph(nodes, 'encoder', taken, given + [info(n, FLOAT, cross_dims) for n in cross], constants)
-        nodes, constants = [], []
+        nodes, constants, constant, op = graph_parts()
         decode('input_ids', ['past_' + n for n in caches('self')], ['past_' + n for n in caches('cross')])
         taken = [info('input_ids', INT32, ['rows', 1])]
         taken.append(info('encoder_hidden_states', FLOAT, ['rows', 'read', self.size]) if heard else info('encoder_attention_mask', INT32, ['rows', 'read']))
